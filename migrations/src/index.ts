@@ -1,0 +1,17 @@
+import type { Migration, MigrationProvider } from 'kysely/migration';
+import * as repositories from './0001-repositories.ts';
+import * as effectQueue from './0002-effect-queue.ts';
+
+/** Every migration by name, in order. A shipped migration is never edited: add the next number. */
+const MIGRATIONS: Record<string, Migration> = {
+  '0001-repositories': repositories,
+  '0002-effect-queue': effectQueue,
+};
+
+/** The one source of migrations for the apps, the tests and kysely-ctl. */
+export const migrationProvider: MigrationProvider = {
+  getMigrations: () => Promise.resolve(MIGRATIONS),
+};
+
+/** Name of the newest migration: what an up-to-date database has last. */
+export const LATEST_MIGRATION = Object.keys(MIGRATIONS).at(-1)!;

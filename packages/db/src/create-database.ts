@@ -1,0 +1,43 @@
+import { Kysely, PostgresDialect } from 'kysely';
+import pg from 'pg';
+import { SCHEMA } from './schema.ts';
+import type { DB } from './tables.generated.ts';
+
+export interface DatabaseOptions {
+  /** `postgres://user:password@host:port/database`. */
+  connectionString: string;
+  /** Shown in `pg_stat_activity`, so that an operator sees who holds what. */
+  applicationName: string;
+  /** Most connections at once; the default is 10. */
+  connectionsMax?: number;
+  /** How long a connection may take to open, in ms; the default is 10,000. */
+  connectTimeoutMs?: number;
+  /** Called with errors of idle connections, which nothing else would see. */
+  onIdleError?: (error: Error) => void;
+}
+
+/** A Kysely instance over a pool of its own, in Sluice's schema, with `bigint` columns as `bigint`. */
+export function createDatabase(options: DatabaseOptions): Kysely<DB> {
+  return new Kysely<DB>({ dialect: new PostgresDialect({ pool: createPool(options) }) }).withSchema(SCHEMA);
+}
+
+/** The pool behind {@link createDatabase}, for callers that need a raw connection as well. */
+export function createPool(options: DatabaseOptions): pg.Pool {
+  const pool = new pg.Pool({
+    connectionString: options.connectionString,
+    application_name: options.applicationName,
+    max: options.connectionsMax ?? 10,
+    connectionTimeoutMillis: options.connectTimeoutMs ?? 10_000,
+    keepAlive: true,
+    types: { getTypeParser: typeParser },
+  });
+  pool.on('error', options.onIdleError ?? (() => {}));
+  return pool;
+}
+
+const INT8 = 20;
+
+function typeParser(oid: number, format?: 'text' | 'binary'): (value: string) => unknown {
+  if (oid === INT8 && format !== 'binary') return BigInt;
+  return pg.types.getTypeParser(oid, format) as (value: string) => unknown;
+}

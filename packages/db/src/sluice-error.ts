@@ -1,0 +1,43 @@
+/**
+ * Every error with a code that a caller or an operator may meet: what happened, and what to do next.
+ * `docs/errors.md` lists the same codes; a test keeps the two equal.
+ */
+export const ERROR_CATALOGUE = {
+  invalid_argument: {
+    summary: 'A value passed to a function is not acceptable.',
+    next: 'Correct the value the message names.',
+  },
+  invalid_settings: {
+    summary: 'One or more settings are wrong or missing.',
+    next: 'Correct each setting the message lists; docs/settings.md has an example of each.',
+  },
+  queue_full: {
+    summary: 'The repository already has as many waiting effects as max_queued allows.',
+    next: 'Wait for the queue to drain, or raise it: sluice repo set <repo> --max-queued <n>.',
+  },
+  database_unavailable: {
+    summary: 'The database did not answer in time or refused the connection.',
+    next: 'Check that PostgreSQL runs and that DATABASE_URL is right, then try again; nothing was half done.',
+  },
+  database_read_only: {
+    summary: 'The database accepts no writes: it is a standby or in read-only mode.',
+    next: 'Point DATABASE_URL at the primary server.',
+  },
+  schema_out_of_date: {
+    summary: 'The database lacks migrations that this version needs, or has newer ones than it knows.',
+    next: 'Run sluice migrate with the newest version in use, then start again.',
+  },
+} as const;
+
+export type ErrorCode = keyof typeof ERROR_CATALOGUE;
+
+/** An error with a code of the catalogue. The message says what was expected, what was got, and the next step. */
+export class SluiceError extends Error {
+  readonly code: ErrorCode;
+
+  constructor(code: ErrorCode, message: string, options?: ErrorOptions) {
+    super(message, options);
+    this.name = 'SluiceError';
+    this.code = code;
+  }
+}

@@ -1,0 +1,1 @@
+export { useTestDatabase, type TestDatabase } from './test-database.ts';
