@@ -1,5 +1,10 @@
+export { assertMigrated } from './assert-migrated.ts';
+export { assertStorable } from './assert-storable.ts';
 export { createDatabase, createPool, type DatabaseOptions } from './create-database.ts';
+export { CHANNELS, listen, type ListenOptions } from './listen.ts';
 export { migrate, migrateDown } from './migrate.ts';
+export { isRetryable, isUnavailable, sqlState } from './postgres-errors.ts';
 export { SCHEMA, sluice, table } from './schema.ts';
 export { ERROR_CATALOGUE, SluiceError, type ErrorCode } from './sluice-error.ts';
 export type * from './tables.generated.ts';
+export { inBoundedTransaction, inTransaction } from './transaction.ts';

@@ -30,7 +30,10 @@ export function migrateDown(db: Kysely<DB>): Promise<MigrationResult[]> {
 
 type Outcome = Awaited<ReturnType<Migrator['migrateToLatest']>>;
 
-async function inMigrator(db: Kysely<DB>, run: (migrator: Migrator) => Promise<Outcome>): Promise<MigrationResult[]> {
+async function inMigrator(
+  db: Kysely<DB>,
+  run: (migrator: Migrator) => Promise<Outcome>,
+): Promise<MigrationResult[]> {
   return await db.transaction().execute(async (trx) => {
     await sql`select pg_advisory_xact_lock(${MIGRATION_LOCK})`.execute(trx);
     await sql`create schema if not exists ${sql.id(SCHEMA)}`.execute(trx);

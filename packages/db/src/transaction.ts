@@ -1,0 +1,41 @@
+import { sql, type Kysely, type Transaction } from 'kysely';
+
+/**
+ * Runs inside the given transaction, or in one of its own when `db` is not one. Unlike `db.transaction()`, what it
+ * throws is the first error: on a lost connection the rollback fails as well, and its error would hide the cause.
+ */
+export async function inTransaction<DB, T>(
+  db: Kysely<DB>,
+  run: (trx: Transaction<DB>) => Promise<T>,
+): Promise<T> {
+  if (db.isTransaction) return await run(db as Transaction<DB>);
+  const trx = await db.startTransaction().execute();
+  try {
+    const result = await run(trx);
+    await trx.commit().execute();
+    return result;
+  } catch (error) {
+    // A failed rollback discards the connection, so there is nothing left to do about it.
+    await trx
+      .rollback()
+      .execute()
+      .catch(() => undefined);
+    throw error;
+  }
+}
+
+/**
+ * Like {@link inTransaction}, for a transaction that takes locks others need: PostgreSQL ends it when it waits more
+ * than 5 s for a lock or when this process stands still for 10 s in the middle, so a frozen process holds up nobody.
+ * The bounds last until the end of the transaction, a caller's own included.
+ */
+export async function inBoundedTransaction<DB, T>(
+  db: Kysely<DB>,
+  run: (trx: Transaction<DB>) => Promise<T>,
+): Promise<T> {
+  return await inTransaction(db, async (trx) => {
+    await sql`select set_config('lock_timeout', '5s', true),
+                     set_config('idle_in_transaction_session_timeout', '10s', true)`.execute(trx);
+    return await run(trx);
+  });
+}
