@@ -1,0 +1,42 @@
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import type { Registry } from 'prom-client';
+import { healthHandler, metricsHandler, type HealthOptions } from './health.ts';
+import type { HostPort } from './setting-parsers.ts';
+
+/** A running health and metrics server. */
+export interface HealthServer extends AsyncDisposable {
+  /** `http://host:port`, with the port that was really taken. */
+  url: string;
+}
+
+/** Serves `/_health` and `/_metrics` for a service that has no HTTP server of its own. */
+export async function startHealthServer(
+  options: HealthOptions & { listen: HostPort; registry: Registry },
+): Promise<HealthServer> {
+  const routes = new Map([
+    ['/_health', healthHandler(options)],
+    ['/_metrics', metricsHandler(options.registry)],
+  ]);
+  const server = createServer({ requestTimeout: 10_000, headersTimeout: 5_000 }, (request, response) => {
+    const route = routes.get(request.url?.split('?')[0] ?? '');
+    if (route === undefined) response.writeHead(404).end();
+    else if (request.method !== 'GET' && request.method !== 'HEAD')
+      response.writeHead(405, { allow: 'GET, HEAD' }).end();
+    else void route(request, response);
+  });
+  const listening = Promise.withResolvers<void>();
+  server.once('error', listening.reject);
+  server.listen({ host: options.listen.host, port: options.listen.port }, listening.resolve);
+  await listening.promise;
+  const { address, port, family } = server.address() as AddressInfo;
+  return {
+    url: `http://${family === 'IPv6' ? `[${address}]` : address}:${port}`,
+    [Symbol.asyncDispose]: async () => {
+      const closed = Promise.withResolvers<void>();
+      server.close(() => closed.resolve());
+      server.closeAllConnections();
+      await closed.promise;
+    },
+  };
+}
