@@ -8,7 +8,9 @@ export async function up(db: Kysely<unknown>): Promise<void> {
 export async function down(db: Kysely<unknown>): Promise<void> {
   await sql.raw('drop view effect').execute(db);
   await sql
-    .raw('drop table effect_log, effect_history, effect_dedup, effect_claim, effect_queue, dispatcher, queue_limit')
+    .raw(
+      'drop table effect_log, effect_history, effect_dedup, effect_claim, effect_queue, dispatcher, queue_limit',
+    )
     .execute(db);
   await sql.raw('drop sequence effect_id_seq, effect_claim_number_seq').execute(db);
 }
@@ -145,7 +147,8 @@ const STATEMENTS = [
     done_at     timestamptz,
     primary key (repo_id, dedup_key),
     constraint only_a_retained_key_outlives_its_effect check (done_at is null or is_retained)
-  )`,
+  ) ${HOT}`,
+  `create index effect_dedup_effect_idx on effect_dedup (effect_id)`,
   `create index effect_dedup_done_idx on effect_dedup (done_at) where done_at is not null`,
   `comment on table effect_dedup is 'A dedup key in force: enqueueing it again returns the effect it names.'`,
   `comment on column effect_dedup.repo_id is 'Tenant.'`,

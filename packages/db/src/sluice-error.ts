@@ -15,6 +15,10 @@ export const ERROR_CATALOGUE = {
     summary: 'The repository already has as many waiting effects as max_queued allows.',
     next: 'Wait for the queue to drain, or raise it: sluice repo set <repo> --max-queued <n>.',
   },
+  wrong_isolation: {
+    summary: "The caller's transaction works on a snapshot that may be older than a lock it has to respect.",
+    next: 'Open the transaction with the default isolation level, READ COMMITTED.',
+  },
   database_unavailable: {
     summary: 'The database did not answer in time or refused the connection.',
     next: 'Check that PostgreSQL runs and that DATABASE_URL is right, then try again; nothing was half done.',

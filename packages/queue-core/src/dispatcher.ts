@@ -1,0 +1,6 @@
+/**
+ * The door for whoever drains the queue across all repositories: the one deliberate exception to the namespace rule,
+ * because an effect waiting to run is not repository state.
+ */
+export { effectId, type EffectId } from './effect-id.ts';
+export type { Claim, ClaimedEffect, Outcome } from './claim.ts';

@@ -1,0 +1,6 @@
+/**
+ * The door for code that belongs to one repository: every call names the repo, and no call reaches another repo's rows.
+ * Enqueueing runs inside the caller's own transaction, so that an effect exists exactly if what caused it does.
+ */
+export { effectId, type EffectId } from './effect-id.ts';
+export type { Claim, ClaimedEffect, Outcome } from './claim.ts';

@@ -1,0 +1,40 @@
+import { SluiceError } from '@sluice/db';
+import { sql, type Kysely, type RawBuilder } from 'kysely';
+
+/** Keeps our advisory keys apart from those a caller derives from the same repo ids. */
+const SEED = 7420;
+
+/**
+ * Key of a repo's turn lock. Whoever changes which effects of a repo are claimed or may wait (a claim, a cancellation,
+ * a supersession, a bounded enqueue) holds it until commit and looks at rows only in a LATER statement: under READ
+ * COMMITTED that statement's snapshot is newer than the lock, so it sees everything the previous holder committed.
+ */
+export function turnKey(repoId: RawBuilder<unknown>): RawBuilder<bigint> {
+  return sql<bigint>`hashtextextended(${repoId}, ${sql.lit(SEED)})`;
+}
+
+/** Waits for the turns of the given repos, in one order everywhere, so that two callers cannot wait for each other. */
+export async function lockTurns<DB>(trx: Kysely<DB>, repoIds: readonly string[]): Promise<void> {
+  const { rows } = await sql<{ isolation: string }>`
+    select current_setting('transaction_isolation') as isolation, count(pg_advisory_xact_lock(key)::text)
+      from (select distinct ${turnKey(sql.ref('repo_id'))} as key
+              from unnest(${repoIds}::text[]) as given (repo_id) order by key offset 0) turns`.execute(trx);
+  assertReadCommitted(rows[0]?.isolation);
+}
+
+/**
+ * Waits for the turn to count claims of all repos, needed only where a global cap is set. Taken after repo turns,
+ * never before, so that holders of the two kinds do not wait for each other.
+ */
+export async function lockGlobalTurn<DB>(trx: Kysely<DB>): Promise<void> {
+  await sql`select pg_advisory_xact_lock(${sql.lit(SEED)}, 0)`.execute(trx);
+}
+
+/** A snapshot fixed before the lock could not see what the previous holder claimed: refuse it rather than miscount. */
+export function assertReadCommitted(isolation: string | undefined): void {
+  if (isolation === 'read committed') return;
+  throw new SluiceError(
+    'wrong_isolation',
+    `expected a READ COMMITTED transaction, got ${isolation ?? 'an unknown one'}. Claims, cancellations and supersessions must see the newest rows: open the transaction with the default isolation level.`,
+  );
+}
