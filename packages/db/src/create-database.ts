@@ -32,6 +32,9 @@ export function createPool(options: DatabaseOptions): pg.Pool {
     types: { getTypeParser: typeParser },
   });
   pool.on('error', options.onIdleError ?? (() => {}));
+  // A connection that is lost between two statements of a transaction has no query to fail and is not idle either:
+  // unheard, its error event would end the process. The next statement fails instead.
+  pool.on('connect', (client) => client.on('error', () => {}));
   return pool;
 }
 

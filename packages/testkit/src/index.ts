@@ -1,1 +1,2 @@
-export { useTestDatabase, type TestDatabase } from './test-database.ts';
+export { useEmptyDatabase, useTestDatabase, type TestDatabase } from './test-database.ts';
+export { testServerUrl } from './test-server.ts';

@@ -1,0 +1,65 @@
+import { useTestDatabase } from '@sluice/testkit';
+import { sql } from 'kysely';
+import { expect, test } from 'vitest';
+import { isRetryable, isUnavailable, sqlState } from './postgres-errors.ts';
+import { inBoundedTransaction, inTransaction } from './transaction.ts';
+
+const database = useTestDatabase();
+
+const repoIds = async (): Promise<string[]> =>
+  (await database.db.selectFrom('repo').select('repo_id').orderBy('repo_id').execute()).map(
+    (row) => row.repo_id,
+  );
+
+test('commits what it ran and rolls back what threw', async () => {
+  await inTransaction(database.db, (trx) => trx.insertInto('repo').values({ repo_id: 'kept' }).execute());
+  const failing = inTransaction(database.db, async (trx) => {
+    await trx.insertInto('repo').values({ repo_id: 'lost' }).execute();
+    throw new Error('changed my mind');
+  });
+  await expect(failing).rejects.toThrow('changed my mind');
+  expect(await repoIds()).toEqual(['kept']);
+});
+
+test('joins the transaction it is given', async () => {
+  const outer = database.db.transaction().execute(async (trx) => {
+    await inTransaction(trx, (inner) => inner.insertInto('repo').values({ repo_id: 'joined' }).execute());
+    throw new Error('outer fails');
+  });
+  await expect(outer).rejects.toThrow('outer fails');
+  expect(await repoIds()).not.toContain('joined');
+});
+
+test('throws the error that lost the connection, not the failed rollback, and the pool recovers', async () => {
+  const lost = inTransaction(database.db, (trx) =>
+    sql`select pg_terminate_backend(pg_backend_pid())`.execute(trx),
+  );
+  const error: unknown = await lost.then(
+    () => undefined,
+    (reason: unknown) => reason,
+  );
+  expect(sqlState(error)).toBe('57P01');
+  expect(isUnavailable(error)).toBe(true);
+  expect(await inTransaction(database.db, () => Promise.resolve('next'))).toBe('next');
+});
+
+test('bounds apply inside and end with the transaction', async () => {
+  const bounds = sql<{ lock: string; idle: string }>`select current_setting('lock_timeout') lock,
+    current_setting('idle_in_transaction_session_timeout') idle`;
+  await database.db.connection().execute(async (connection) => {
+    const inside = await inBoundedTransaction(connection, (trx) => bounds.execute(trx));
+    expect(inside.rows).toEqual([{ lock: '5s', idle: '10s' }]);
+    expect((await bounds.execute(connection)).rows).toEqual([{ lock: '0', idle: '0' }]);
+  });
+});
+
+test('a lock held by another ends as a retryable error', async () => {
+  await database.db.transaction().execute(async (holder) => {
+    await sql`select pg_advisory_xact_lock(1)`.execute(holder);
+    const waiting = inBoundedTransaction(database.db, async (trx) => {
+      await sql`select set_config('lock_timeout', '50ms', true)`.execute(trx);
+      await sql`select pg_advisory_xact_lock(1)`.execute(trx);
+    });
+    await expect(waiting).rejects.toSatisfy(isRetryable);
+  });
+});
