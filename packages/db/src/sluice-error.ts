@@ -27,6 +27,10 @@ export const ERROR_CATALOGUE = {
     summary: 'The database accepts no writes: it is a standby or in read-only mode.',
     next: 'Point DATABASE_URL at the primary server.',
   },
+  server_key_unusable: {
+    summary: "The file with the server's signing key cannot be used.",
+    next: 'Make it readable by its owner only, or remove it, so that a new key is made.',
+  },
   schema_out_of_date: {
     summary: 'The database lacks migrations that this version needs, or has newer ones than it knows.',
     next: 'Run sluice migrate with the newest version in use, then start again.',

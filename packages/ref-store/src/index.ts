@@ -1,1 +1,17 @@
-export {};
+export { checkRefName } from './check-ref-name.ts';
+export { commitPush, type CommitPushOptions, type PushOutcome } from './commit-push.ts';
+export { findPush, type FoundPush } from './find-push.ts';
+export { hashObject, type ObjectKind } from './hash-object.ts';
+export { lockRepo, type LockedRepo, type LockRepoOptions } from './lock-repo.ts';
+export { isOid, zeroOid, type ObjectFormat, type Oid } from './oid.ts';
+export { buildOpRecord, type GitObject, type OpRecord, type OpRecordInput } from './op-record.ts';
+export { promoteObjects } from './promote-objects.ts';
+export { readObjects, type SmallObject } from './read-objects.ts';
+export { iterateRefs, readRefs, type ReadRefsOptions, type RefRow } from './read-refs.ts';
+export { readRepo, refsVersion, type RepoState } from './read-repo.ts';
+export type { AppliedEdit, RefEdit, Refusal } from './ref-edit.ts';
+export { loadServerKey, type ServerKey } from './server-key.ts';
+export { OBJECT_BYTES_MAX, stageObjects } from './stage-objects.ts';
+export { sweepStaged } from './sweep-staged.ts';
+export { verifyOpRecord, type OpRecordCheck } from './verify-op-record.ts';
+export { watchRefs, type WatchRefsOptions } from './watch-refs.ts';

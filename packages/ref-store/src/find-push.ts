@@ -1,0 +1,52 @@
+import type { DB } from '@sluice/db';
+import type { Kysely } from 'kysely';
+import type { Oid } from './oid.ts';
+import type { AppliedEdit } from './ref-edit.ts';
+
+export interface FoundPush {
+  pushId: Oid;
+  seq: bigint;
+  /** Push id of the previous push. */
+  parent: Oid | null;
+  signer: string | null;
+  /** Bytes of the op record, signature included; null for one that was recorded by id only. */
+  body: Buffer | null;
+  /** When it was committed, by the database clock. */
+  createdAt: Date;
+  applied: AppliedEdit[];
+}
+
+/**
+ * The push with this id, or undefined: then it was not accepted and never will be. Waits for a transaction that is
+ * still writing to the repository, so the answer is final even right after a connection was lost during COMMIT.
+ */
+export async function findPush(
+  db: Kysely<DB>,
+  { repoId, pushId }: { repoId: string; pushId: Oid },
+): Promise<FoundPush | undefined> {
+  // A statement of its own: the next one then has a snapshot that is newer than the lock.
+  await db.selectFrom('repo').select('repo_id').where('repo_id', '=', repoId).forShare().execute();
+  const row = await db
+    .selectFrom('op_record')
+    .select(['seq', 'parent', 'signer', 'body', 'created_at'])
+    .where('repo_id', '=', repoId)
+    .where('push_id', '=', pushId)
+    .executeTakeFirst();
+  if (row === undefined) return undefined;
+  const edits = await db
+    .selectFrom('reflog')
+    .select(['name', 'old_oid', 'new_oid'])
+    .where('repo_id', '=', repoId)
+    .where('push_id', '=', pushId)
+    .orderBy('reflog_id')
+    .execute();
+  return {
+    pushId,
+    seq: BigInt(row.seq),
+    parent: row.parent,
+    signer: row.signer,
+    body: row.body,
+    createdAt: row.created_at,
+    applied: edits.map((edit) => ({ name: edit.name, oldOid: edit.old_oid, newOid: edit.new_oid })),
+  };
+}

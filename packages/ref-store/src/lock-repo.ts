@@ -1,0 +1,79 @@
+import { SluiceError, type DB } from '@sluice/db';
+import { sql, type Transaction } from 'kysely';
+import { checkRefName } from './check-ref-name.ts';
+import type { ObjectFormat, Oid } from './oid.ts';
+
+/** A repository whose row this transaction holds: no other push to it commits before the transaction ends. */
+export interface LockedRepo {
+  readonly repoId: string;
+  readonly objectFormat: ObjectFormat;
+  /** The branch a clone checks out. */
+  readonly headRef: string;
+  readonly refsVersion: bigint;
+  /** Sequence number of the newest op record; 0: none yet. */
+  readonly opSeq: bigint;
+  /** Push id of the newest op record. */
+  readonly opTip: Oid | null;
+  /** The transaction's start by the database clock, in seconds since 1970. */
+  readonly transactionSeconds: bigint;
+}
+
+export interface LockRepoOptions {
+  repoId: string;
+  /** Create it if it does not exist. An existing one keeps its format, whatever is asked for here. */
+  create?: { objectFormat: ObjectFormat; headRef?: string };
+}
+
+/**
+ * Locks a repository for a push and returns its state, or undefined if it does not exist. Waits for the transaction
+ * that holds it; so take it late, and never hold two.
+ */
+export async function lockRepo(
+  trx: Transaction<DB>,
+  { repoId, create }: LockRepoOptions,
+): Promise<LockedRepo | undefined> {
+  const found = await selectForUpdate(trx, repoId);
+  if (found !== undefined || create === undefined) return found;
+  assertRepoId(repoId);
+  const wrong = create.headRef === undefined ? null : checkRefName(create.headRef);
+  if (wrong !== null) throw new SluiceError('invalid_argument', `headRef: the name ${wrong}`);
+  await trx
+    .insertInto('repo')
+    .values({
+      repo_id: repoId,
+      object_format: create.objectFormat,
+      ...(create.headRef === undefined ? {} : { head_ref: create.headRef }),
+    })
+    .onConflict((conflict) => conflict.column('repo_id').doNothing())
+    .execute();
+  return await selectForUpdate(trx, repoId);
+}
+
+async function selectForUpdate(trx: Transaction<DB>, repoId: string): Promise<LockedRepo | undefined> {
+  const row = await trx
+    .selectFrom('repo')
+    .select(['object_format', 'head_ref', 'refs_version', 'op_seq', 'op_tip'])
+    .select(sql<bigint>`extract(epoch from now())::bigint`.as('transaction_seconds'))
+    .where('repo_id', '=', repoId)
+    .forUpdate()
+    .executeTakeFirst();
+  if (row === undefined) return undefined;
+  return {
+    repoId,
+    objectFormat: row.object_format as ObjectFormat,
+    headRef: row.head_ref,
+    refsVersion: BigInt(row.refs_version),
+    opSeq: BigInt(row.op_seq),
+    opTip: row.op_tip,
+    transactionSeconds: BigInt(row.transaction_seconds),
+  };
+}
+
+/** The same rule as the table's CHECK `repo_id_is_a_short_path`, for an error that says what to do. */
+function assertRepoId(repoId: string): void {
+  if (/^[A-Za-z0-9._/@:+-]{1,200}$/.test(repoId)) return;
+  throw new SluiceError(
+    'invalid_argument',
+    `repoId: expected 1 to 200 letters, digits or ._/@:+- such as acme/api, got ${JSON.stringify(repoId.slice(0, 80))}`,
+  );
+}

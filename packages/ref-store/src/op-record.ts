@@ -1,0 +1,123 @@
+import { assertStorable, SluiceError } from '@sluice/db';
+import { hashObject, type ObjectKind } from './hash-object.ts';
+import { zeroOid, type ObjectFormat, type Oid } from './oid.ts';
+import type { AppliedEdit } from './ref-edit.ts';
+import type { ServerKey } from './server-key.ts';
+
+/** A git object ready to be stored. */
+export interface GitObject {
+  oid: Oid;
+  kind: ObjectKind;
+  bytes: Buffer;
+}
+
+export interface OpRecordInput {
+  repoId: string;
+  objectFormat: ObjectFormat;
+  /** Position in the repository's log, from 1. */
+  seq: bigint;
+  /** Push id of the previous op record. */
+  parent: Oid | null;
+  edits: readonly AppliedEdit[];
+  /** Who pushed, as far as it was proven. */
+  signer: string | null;
+  /** The push certificate as git received it. */
+  certificate?: Uint8Array;
+  /** Seconds since 1970, by the database clock. */
+  seconds: bigint;
+  key: ServerKey;
+  /** First paragraphs of the commit message; there is a default. */
+  message?: string;
+}
+
+export interface OpRecord {
+  /** OID of the commit. */
+  pushId: Oid;
+  /** Blob OID of the certificate; null: the push had none. */
+  certOid: Oid | null;
+  /** Armoured SSH signature over the commit without its signature header. */
+  signature: string;
+  /** Bytes of the commit, signature included. */
+  body: Buffer;
+  /** The commit and all it refers to that is new: tree, `edits` and, with a certificate, `certificate`. */
+  objects: GitObject[];
+}
+
+/** The header a commit's signature is stored in; git gives each object format its own. */
+export const SIGNATURE_HEADER = { sha1: 'gpgsig', sha256: 'gpgsig-sha256' } as const;
+
+const AUTHOR = 'Sluice <sluice@localhost>';
+
+/**
+ * The signed record of one accepted push: a git commit whose parent is the previous record, so that the log is a hash
+ * chain. Its tree holds `edits`, one line `<old> <new> <name>` per changed ref in byte order of the names, and the
+ * push `certificate` if there was one. Its message ends with the lines `Repo`, `Seq` and `Pushed-by`, so that a record
+ * cannot be passed off as another repository's. Pure: the same input gives the same push id.
+ */
+export function buildOpRecord(input: OpRecordInput): OpRecord {
+  const { objectFormat: format } = input;
+  const object = (kind: ObjectKind, bytes: Buffer): GitObject => ({
+    oid: hashObject(format, kind, bytes),
+    kind,
+    bytes,
+  });
+  const edits = object('blob', Buffer.from(encodeEdits(format, input.edits)));
+  const certificate =
+    input.certificate === undefined ? undefined : object('blob', Buffer.from(input.certificate));
+  const entries = [
+    ...(certificate ? [{ name: 'certificate', ...certificate }] : []),
+    { name: 'edits', ...edits },
+  ];
+  const tree = object(
+    'tree',
+    Buffer.concat(
+      entries.flatMap(({ name, oid }) => [Buffer.from(`100644 ${name}\0`), Buffer.from(oid, 'hex')]),
+    ),
+  );
+  const header = [
+    `tree ${tree.oid}`,
+    ...(input.parent === null ? [] : [`parent ${input.parent}`]),
+    `author ${AUTHOR} ${input.seconds} +0000`,
+    `committer ${AUTHOR} ${input.seconds} +0000`,
+  ].join('\n');
+  const message = encodeMessage(input);
+  const signature = input.key.sign(Buffer.from(`${header}\n\n${message}`));
+  const signatureHeader = `${SIGNATURE_HEADER[format]} ${signature.replaceAll('\n', '\n ')}`;
+  const commit = object('commit', Buffer.from(`${header}\n${signatureHeader}\n\n${message}`));
+  return {
+    pushId: commit.oid,
+    certOid: certificate?.oid ?? null,
+    signature,
+    body: commit.bytes,
+    objects: [edits, ...(certificate ? [certificate] : []), tree, commit],
+  };
+}
+
+/** One line per changed ref, in byte order of the names: `<old> <new> <name>`, zeros where there is no object. */
+export function encodeEdits(format: ObjectFormat, edits: readonly AppliedEdit[]): string {
+  const none = zeroOid(format);
+  return edits
+    .map((edit) => ({
+      name: Buffer.from(edit.name),
+      line: `${edit.oldOid ?? none} ${edit.newOid ?? none} ${edit.name}\n`,
+    }))
+    .sort((a, b) => Buffer.compare(a.name, b.name))
+    .map((edit) => edit.line)
+    .join('');
+}
+
+function encodeMessage({ message, repoId, seq, signer, edits }: OpRecordInput): string {
+  const text = message ?? `Push ${seq}: ${edits.length} ref${edits.length === 1 ? '' : 's'}`;
+  assertStorable('message', text);
+  if (signer !== null) {
+    assertStorable('signer', signer);
+    if (/\p{Cc}/u.test(signer)) {
+      throw new SluiceError(
+        'invalid_argument',
+        'signer: expected one printable line, got a control character',
+      );
+    }
+  }
+  const trailers = [`Repo: ${repoId}`, `Seq: ${seq}`, ...(signer === null ? [] : [`Pushed-by: ${signer}`])];
+  return `${text.trimEnd()}\n\n${trailers.join('\n')}\n`;
+}

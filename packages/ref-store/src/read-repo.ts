@@ -1,0 +1,40 @@
+import type { DB } from '@sluice/db';
+import type { Kysely } from 'kysely';
+import type { ObjectFormat, Oid } from './oid.ts';
+
+/** A repository's state at one instant; it may have moved on by the time it is read. */
+export interface RepoState {
+  readonly objectFormat: ObjectFormat;
+  /** The branch a clone checks out; it may have been deleted since. */
+  readonly headRef: string;
+  readonly refsVersion: bigint;
+  readonly opSeq: bigint;
+  readonly opTip: Oid | null;
+}
+
+/** A repository's state without a lock, or undefined if it does not exist. */
+export async function readRepo(db: Kysely<DB>, repoId: string): Promise<RepoState | undefined> {
+  const row = await db
+    .selectFrom('repo')
+    .select(['object_format', 'head_ref', 'refs_version', 'op_seq', 'op_tip'])
+    .where('repo_id', '=', repoId)
+    .executeTakeFirst();
+  if (row === undefined) return undefined;
+  return {
+    objectFormat: row.object_format as ObjectFormat,
+    headRef: row.head_ref,
+    refsVersion: BigInt(row.refs_version),
+    opSeq: BigInt(row.op_seq),
+    opTip: row.op_tip,
+  };
+}
+
+/** How many pushes changed the repository's refs so far, or undefined if it does not exist: the stamp of a ref cache. */
+export async function refsVersion(db: Kysely<DB>, repoId: string): Promise<bigint | undefined> {
+  const row = await db
+    .selectFrom('repo')
+    .select('refs_version')
+    .where('repo_id', '=', repoId)
+    .executeTakeFirst();
+  return row === undefined ? undefined : BigInt(row.refs_version);
+}
