@@ -1,1 +1,17 @@
-export {};
+export { concurrencyGroup } from './concurrency-group.ts';
+export { dedupKey } from './dedup-key.ts';
+export { DEFINITION_FILE, DEFINITION_LIMITS, type EffectDefinition } from './effect-definition.ts';
+export { DEFINITION_PREFIX, isEffectName, META_PREFIX, RESULT_PREFIX, resultRef } from './effect-name.ts';
+export { environment } from './environment.ts';
+export { matchEffect, type Match, type TriggerEdit } from './match-effect.ts';
+export { parseDefinition, type ParsedDefinition } from './parse-definition.ts';
+export type { Problem } from './read-yaml.ts';
+export {
+  buildWorkOrder,
+  decodeWorkOrder,
+  encodeWorkOrder,
+  HOPS_MAX,
+  type DecodedWorkOrder,
+  type WorkOrder,
+  type WorkOrderFacts,
+} from './work-order.ts';
