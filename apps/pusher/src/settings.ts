@@ -1,0 +1,112 @@
+import {
+  durationMs,
+  hostPort,
+  integer,
+  oneOf,
+  readSettings,
+  text,
+  url,
+  type HostPort,
+  type LogLevel,
+} from '@sluice/service-kit';
+
+export type Settings = Readonly<{
+  databaseUrl: string;
+  listen: HostPort;
+  dataDir: string;
+  token: string | undefined;
+  keyFile: string | undefined;
+  objectFormat: 'sha1' | 'sha256';
+  refsPerPushMax: number;
+  pushBytesMax: number;
+  uploadMs: number;
+  idleMs: number;
+  gitProcesses: number;
+  effectsPerPushMax: number;
+  graceMs: number;
+  logLevel: LogLevel;
+}>;
+
+/** Reads the pusher's settings, or throws one error that lists every wrong one. */
+export function readPusherSettings(env: Readonly<Record<string, string | undefined>>): Settings {
+  return readSettings<Settings>(
+    {
+      databaseUrl: {
+        name: 'DATABASE_URL',
+        parse: url(['postgres:', 'postgresql:']),
+        example: 'postgres://sluice:password@127.0.0.1:5432/sluice',
+        isSecret: true,
+      },
+      listen: {
+        name: 'SLUICE_LISTEN',
+        parse: hostPort(),
+        default: { host: '127.0.0.1', port: 7420 },
+        example: '127.0.0.1:7420',
+      },
+      dataDir: { name: 'SLUICE_DATA_DIR', parse: text(), default: '.sluice', example: '/var/lib/sluice' },
+      token: {
+        name: 'SLUICE_TOKEN',
+        parse: text(),
+        default: undefined,
+        example: 'a long random text',
+        isSecret: true,
+      },
+      keyFile: {
+        name: 'SLUICE_KEY_FILE',
+        parse: text(),
+        default: undefined,
+        example: '/var/lib/sluice/server-key.pem',
+      },
+      objectFormat: {
+        name: 'SLUICE_OBJECT_FORMAT',
+        parse: oneOf('sha1', 'sha256'),
+        default: 'sha1',
+        example: 'sha256',
+      },
+      refsPerPushMax: {
+        name: 'SLUICE_REFS_PER_PUSH',
+        parse: integer({ min: 1, max: 1_000_000 }),
+        default: 20_000,
+        example: '20000',
+      },
+      pushBytesMax: {
+        name: 'SLUICE_PUSH_BYTES',
+        parse: integer({ min: 1, max: Number.MAX_SAFE_INTEGER }),
+        default: 8 * 1024 ** 3,
+        example: '8589934592',
+      },
+      uploadMs: {
+        name: 'SLUICE_UPLOAD_MS',
+        parse: durationMs({ min: 1000 }),
+        default: 60 * 60 * 1000,
+        example: '3600000',
+      },
+      idleMs: { name: 'SLUICE_IDLE_MS', parse: durationMs({ min: 100 }), default: 60_000, example: '60000' },
+      gitProcesses: {
+        name: 'SLUICE_GIT_PROCESSES',
+        parse: integer({ min: 1, max: 1000 }),
+        default: 16,
+        example: '16',
+      },
+      effectsPerPushMax: {
+        name: 'SLUICE_EFFECTS_PER_PUSH',
+        parse: integer({ min: 1, max: 100_000 }),
+        default: 1000,
+        example: '1000',
+      },
+      graceMs: {
+        name: 'SLUICE_GRACE_MS',
+        parse: durationMs({ min: 0 }),
+        default: 10_000,
+        example: '10000',
+      },
+      logLevel: {
+        name: 'SLUICE_LOG_LEVEL',
+        parse: oneOf('debug', 'info', 'warn', 'error', 'silent'),
+        default: 'info',
+        example: 'debug',
+      },
+    },
+    env,
+  );
+}

@@ -1,0 +1,89 @@
+import { expect, test } from 'vitest';
+import { encodePkt, FLUSH } from './pkt-line.ts';
+import { parsePreamble, PreambleRefused } from './preamble.ts';
+
+const limits = { bytesMax: 10_000, refsMax: 3, pushOptionsMax: 2 };
+const zero = '0'.repeat(40);
+const oid = 'a'.repeat(40);
+const capabilities = '\0 report-status side-band-64k object-format=sha1 agent=git/2.39.5';
+
+function list(...lines: (string | Buffer)[]): Buffer {
+  return Buffer.concat([...lines.map((line) => encodePkt(line)), FLUSH]);
+}
+
+test('commands and capabilities are read, and the pack begins where the list ends', () => {
+  const bytes = list(`${zero} ${oid} refs/heads/main${capabilities}`, `${oid} ${zero} refs/heads/old`);
+  expect(parsePreamble(Buffer.concat([bytes, Buffer.from('PACK…')]), limits)).toEqual({
+    commands: [
+      { oldOid: zero, newOid: oid, name: Buffer.from('refs/heads/main') },
+      { oldOid: oid, newOid: zero, name: Buffer.from('refs/heads/old') },
+    ],
+    capabilities: new Set(['report-status', 'side-band-64k', 'object-format=sha1', 'agent=git/2.39.5']),
+    objectFormat: 'sha1',
+    pushOptions: [],
+    bytes: bytes.length,
+  });
+});
+
+test('a preamble cut anywhere is incomplete', () => {
+  const bytes = Buffer.concat([list(`${zero} ${oid} refs/heads/main\0push-options`), list('ci.skip')]);
+  for (let cut = 0; cut < bytes.length; cut += 1)
+    expect(parsePreamble(bytes.subarray(0, cut), limits)).toBeNull();
+  expect(parsePreamble(bytes, limits)).toMatchObject({ pushOptions: ['ci.skip'], bytes: bytes.length });
+});
+
+test('a lone flush is a probe', () => {
+  expect(parsePreamble(FLUSH, limits)).toBe('probe');
+});
+
+test('a name keeps its bytes', () => {
+  const name = Buffer.from([0x72, 0xff, 0xfe]);
+  const preamble = parsePreamble(list(Buffer.concat([Buffer.from(`${zero} ${oid} `), name])), limits);
+  expect(preamble).toMatchObject({ commands: [{ name }] });
+});
+
+test('shallow lines are left to git', () => {
+  const bytes = list(`shallow ${oid}`, `${zero} ${oid} refs/heads/main${capabilities}`);
+  expect(parsePreamble(bytes, limits)).toMatchObject({ commands: [{ newOid: oid }], bytes: bytes.length });
+});
+
+test('sha256 object names need the sha256 capability', () => {
+  const long = 'b'.repeat(64);
+  const line = `${long} ${long} refs/heads/main`;
+  expect(() => parsePreamble(list(line), limits)).toThrow('40 digits');
+  expect(parsePreamble(list(`${line}\0object-format=sha256`), limits)).toMatchObject({
+    objectFormat: 'sha256',
+  });
+});
+
+test.each([
+  ['not hex', `${'g'.repeat(40)} ${oid} refs/heads/main`],
+  ['no name', `${zero} ${oid}`],
+  ['upper case', `${'A'.repeat(40)} ${oid} refs/heads/main`],
+  ['html', '<html>'],
+])('%s is malformed', (_, line) => {
+  expect(() => parsePreamble(list(line), limits)).toThrow('expected "<old> <new> <ref>"');
+});
+
+test.each([
+  [
+    'too many refs',
+    list(...Array.from({ length: 4 }, (_, n) => `${zero} ${oid} refs/heads/${n}`)),
+    'at most 3 refs',
+  ],
+  [
+    'too many bytes',
+    Buffer.alloc(10_001, encodePkt(`${zero} ${oid} refs/heads/${'x'.repeat(9000)}`)),
+    '10000 bytes',
+  ],
+  ['a certificate', list(`push-cert${capabilities}`, 'certificate version 0.1\n'), 'signed pushes'],
+  ['an unknown hash', list(`${zero} ${oid} refs/heads/main\0object-format=md5`), 'sha1 or sha256'],
+  [
+    'too many options',
+    Buffer.concat([list(`${zero} ${oid} refs/heads/main\0push-options`), list('a', 'b', 'c')]),
+    'at most 2 push options',
+  ],
+])('%s is refused with the reason', (_, bytes, reason) => {
+  expect(() => parsePreamble(bytes, limits)).toThrow(PreambleRefused);
+  expect(() => parsePreamble(bytes, limits)).toThrow(reason);
+});
