@@ -1,0 +1,344 @@
+import { BinaryHeap } from './binary-heap.ts';
+
+/** Most effects a repo is given in a row before the next repo has its turn. */
+export const QUANTUM = 8;
+
+/** How far, in quanta, a repo that was locked by other claimers may lag and still catch up. */
+const CATCH_UP_QUANTA = 16;
+
+/** A repo's part of the service, as the last look at the database showed it. */
+export interface RepoShare {
+  repoId: string;
+  /** Share relative to other repos that have work; at least 1. */
+  weight: number;
+  /** Most of its effects that may be claimed at once; null: the scheduler's default. */
+  cap: number | null;
+}
+
+/** Where to look next, and for how many effects. */
+export interface Turn {
+  repoId: string;
+  want: number;
+}
+
+/** What a turn brought. */
+export interface TurnResult {
+  repoId: string;
+  got: number;
+  /** Another claimer held the repo's lock: nothing is known about it. */
+  isBusy: boolean;
+  /** It has no room left below its cap, or below the cap of the whole queue. */
+  isFull: boolean;
+  /** It may have more effects waiting. */
+  hasMore: boolean;
+}
+
+/** Queued: in the heap. Claiming: its turn is out. Busy: it sits one plan out. Full: at its cap. Idle: no work known. */
+type State = 'queued' | 'claiming' | 'busy' | 'full' | 'idle';
+
+interface Repo {
+  readonly repoId: string;
+  weight: number;
+  cap: number;
+  state: State;
+  /** Start tag of its next turn, in virtual time: effects per unit of weight. */
+  tag: number;
+  /** Tag while a plan is made: as if everything planned so far had been got. */
+  planned: number;
+  /** Which push into the heap is the valid one; equal tags leave in the order of their pushes. */
+  ticket: number;
+  /** Effects it is likely to have waiting: doubles with each full turn, so that a guess costs little. */
+  likely: number;
+  /** Its effects that this process holds. */
+  held: number;
+  want: number;
+  /** Work was announced while its turn was out. */
+  wasAnnounced: boolean;
+}
+
+interface Entry {
+  readonly repo: Repo;
+  readonly tag: number;
+  readonly ticket: number;
+}
+
+/**
+ * Decides which repos to claim from: start-time fair queueing over the repos believed to have work. It does no I/O,
+ * reads no clock and owns no truth: if it is wrong about a repo, a claim finds less than it wanted, and it learns.
+ *
+ * Each repo has a start tag in virtual time. The lowest tag has the next turn, of at most `quantum` effects, and is
+ * charged `got / weight`: what it was given, not what it asked for. A repo that was idle starts at the current virtual
+ * time, so it waits for one round and has saved nothing; one that leaves keeps its tag until virtual time has passed
+ * it, so leaving and coming back gains nothing.
+ *
+ * **Bound.** Over any interval in which repos i and j both have work and room,
+ * `|served_i / weight_i - served_j / weight_j| <= quantum / weight_i + quantum / weight_j`, whatever the sizes of the
+ * batches (theorem 1 of P. Goyal, H. M. Vin, H. Cheng: "Start-time Fair Queuing", SIGCOMM 1996). With n dispatchers
+ * each keeps its own tags, so the bound of the whole is n times that. Where the world gives less than was planned (a
+ * lock, the queue's global cap), the difference may reach one batch; it is made up for, as it was not charged.
+ *
+ * **No starvation.** In the paper, virtual time is the tag of what is served. An endless stream of new repos, all
+ * starting at that same tag, would then keep a repo waiting that was served once. Here it also rises with the work
+ * done, by `served / sum of weights`, though never more than a quantum beyond the lowest tag: newcomers stay in reach.
+ *
+ * Cost: O(log n) for each effect planned, over n repos with work. A repo at its cap is in no heap.
+ */
+export class FairScheduler {
+  readonly #defaultCap: number;
+  readonly #quantum: number;
+  readonly #repos = new Map<string, Repo>();
+  readonly #queue = new BinaryHeap<Entry>(isBefore);
+  readonly #idle = new BinaryHeap<Entry>(isBefore);
+  readonly #full = new Set<Repo>();
+  readonly #busy = new Set<Repo>();
+  #claiming = 0;
+  #virtualTime = 0;
+  #highestTag = 0;
+  #tickets = 0;
+  /** Of all repos that are queued, claiming or busy. */
+  #activeWeight = 0;
+  /** Since virtual time was last moved. */
+  #served = 0;
+
+  constructor(options: { defaultCap: number; quantum?: number }) {
+    this.#defaultCap = options.defaultCap;
+    this.#quantum = options.quantum ?? QUANTUM;
+  }
+
+  /** Repos that it knows: those with work, with effects in hand, or with service still to be paid off. */
+  get size(): number {
+    return this.#repos.size;
+  }
+
+  /** Whether a plan would name a repo, now or after a moment. */
+  get hasWork(): boolean {
+    return this.#queue.size > 0 || this.#busy.size > 0 || this.#claiming > 0;
+  }
+
+  /** Repos at their cap that are believed to have more work. */
+  get fullCount(): number {
+    return this.#full.size;
+  }
+
+  /** The repo has work, or may have. Also brings a changed weight or cap. */
+  announce(share: RepoShare): void {
+    const repo = this.#repo(share.repoId);
+    this.#reweigh(repo, share.weight);
+    const cap = share.cap ?? this.#defaultCap;
+    const hasNewRoom = cap > repo.cap;
+    repo.cap = cap;
+    if (repo.state === 'idle') this.#enqueue(repo, this.#virtualTime);
+    else if (repo.state === 'full' && hasNewRoom) this.#reopen(repo);
+    else if (repo.state === 'claiming') repo.wasAnnounced = true;
+  }
+
+  /** The repo is known to have work; its weight and cap are as they were, or the defaults. */
+  hint(repoId: string): void {
+    const repo = this.#repos.get(repoId);
+    if (repo === undefined) this.announce({ repoId, weight: 1, cap: null });
+    else this.announce({ repoId, weight: repo.weight, cap: repo.cap });
+  }
+
+  /** The repo has nothing to claim: it is paused. Its tag stays. */
+  withdraw(repoId: string): void {
+    const repo = this.#repos.get(repoId);
+    if (repo !== undefined && repo.state !== 'claiming') this.#retire(repo);
+  }
+
+  /** One of the repo's effects that this process held is finished or was given back. */
+  release(repoId: string): void {
+    const repo = this.#repos.get(repoId);
+    if (repo === undefined) return;
+    repo.held = Math.max(0, repo.held - 1);
+    if (repo.state === 'full') this.#reopen(repo);
+    else if (repo.state === 'claiming') repo.wasAnnounced = true;
+    else if (repo.state === 'idle' && repo.held === 0) this.#retire(repo);
+  }
+
+  /** Lets up to `limit` of the repos that have been full for the longest be tried again. */
+  retryFull(limit: number): void {
+    let left = limit;
+    for (const repo of this.#full) {
+      if (left === 0) return;
+      left -= 1;
+      this.#reopen(repo);
+    }
+  }
+
+  /**
+   * The next turns, for `slots` effects in all, most urgent first. Every turn must be settled before the next plan.
+   * An empty plan says that nothing can be claimed now; busy repos are back in the one after it.
+   */
+  plan(slots: number): Turn[] {
+    if (this.#claiming > 0)
+      throw new Error(`expected all turns to be settled before the next plan, ${this.#claiming} are not`);
+    this.#advance();
+    const waiting = [...this.#busy];
+    this.#busy.clear();
+    const planned: Repo[] = [];
+    let left = slots;
+    while (left > 0) {
+      const entry = this.#queue.pop();
+      if (entry === undefined) break;
+      const { repo } = entry;
+      if (entry.ticket !== repo.ticket || (repo.state !== 'queued' && repo.state !== 'claiming')) continue;
+      const room = repo.cap - repo.held - repo.want;
+      if (repo.state === 'queued') {
+        if (room <= 0) {
+          this.#park(repo);
+          continue;
+        }
+        planned.push(repo);
+        this.#take(repo);
+      }
+      const chunk = Math.min(this.#quantum, repo.likely, room, left);
+      if (chunk <= 0) continue;
+      repo.want += chunk;
+      left -= chunk;
+      repo.planned += chunk / repo.weight;
+      this.#push(repo, repo.planned);
+    }
+    for (const repo of waiting)
+      this.#enqueue(repo, this.#virtualTime - (CATCH_UP_QUANTA * this.#quantum) / repo.weight);
+    return planned.map((repo) => ({ repoId: repo.repoId, want: repo.want }));
+  }
+
+  /** Charges a turn for what it brought and learns from it. */
+  settle(result: TurnResult): void {
+    const repo = this.#repos.get(result.repoId);
+    if (repo?.state !== 'claiming')
+      throw new Error(`expected a repo whose turn is out, got ${result.repoId}`);
+    const wasFullTurn = result.got >= repo.want;
+    this.#claiming -= 1;
+    this.#activeWeight -= repo.weight;
+    if (result.got > 0) {
+      this.#virtualTime = Math.max(this.#virtualTime, repo.tag);
+      this.#served += result.got;
+      repo.tag += result.got / repo.weight;
+      this.#highestTag = Math.max(this.#highestTag, repo.tag);
+      repo.held += result.got;
+    }
+    const wasAnnounced = repo.wasAnnounced;
+    repo.want = 0;
+    repo.wasAnnounced = false;
+    repo.ticket = -1;
+    if (result.isBusy) {
+      this.#activate(repo, 'busy');
+      this.#busy.add(repo);
+      return;
+    }
+    repo.likely = wasFullTurn ? Math.min(this.#quantum, repo.likely * 2) : 1;
+    if (wasAnnounced || (result.hasMore && !result.isFull)) this.#enqueue(repo, repo.tag);
+    else if (result.hasMore) this.#park(repo);
+    else this.#retire(repo);
+  }
+
+  #repo(repoId: string): Repo {
+    const known = this.#repos.get(repoId);
+    if (known !== undefined) return known;
+    const repo: Repo = {
+      repoId,
+      weight: 1,
+      cap: this.#defaultCap,
+      state: 'idle',
+      tag: this.#virtualTime,
+      planned: 0,
+      ticket: -1,
+      likely: 1,
+      held: 0,
+      want: 0,
+      wasAnnounced: false,
+    };
+    this.#repos.set(repoId, repo);
+    return repo;
+  }
+
+  #reweigh(repo: Repo, weight: number): void {
+    if (repo.state === 'queued' || repo.state === 'claiming' || repo.state === 'busy')
+      this.#activeWeight += weight - repo.weight;
+    repo.weight = weight;
+  }
+
+  #activate(repo: Repo, state: 'queued' | 'busy'): void {
+    repo.state = state;
+    this.#activeWeight += repo.weight;
+  }
+
+  /** Takes the repo out of whatever it is in. */
+  #detach(repo: Repo): void {
+    if (repo.state === 'queued' || repo.state === 'busy') this.#activeWeight -= repo.weight;
+    this.#busy.delete(repo);
+    this.#full.delete(repo);
+    repo.ticket = -1;
+  }
+
+  #enqueue(repo: Repo, notBefore: number): void {
+    if (repo.state !== 'claiming') this.#detach(repo);
+    repo.tag = Math.max(repo.tag, notBefore);
+    this.#activate(repo, 'queued');
+    this.#push(repo, repo.tag);
+  }
+
+  #reopen(repo: Repo): void {
+    this.#enqueue(repo, this.#virtualTime);
+  }
+
+  #take(repo: Repo): void {
+    repo.state = 'claiming';
+    this.#claiming += 1;
+    repo.planned = repo.tag;
+  }
+
+  #park(repo: Repo): void {
+    if (repo.state !== 'claiming') this.#detach(repo);
+    repo.state = 'full';
+    this.#full.add(repo);
+  }
+
+  #retire(repo: Repo): void {
+    if (repo.state !== 'claiming') this.#detach(repo);
+    repo.state = 'idle';
+    repo.likely = 1;
+    repo.ticket = this.#tickets++;
+    this.#idle.push({ repo, tag: repo.tag, ticket: repo.ticket });
+    this.#prune();
+  }
+
+  #push(repo: Repo, tag: number): void {
+    repo.ticket = this.#tickets++;
+    this.#queue.push({ repo, tag, ticket: repo.ticket });
+  }
+
+  #advance(): void {
+    if (this.#served === 0) return;
+    let lowest = this.#queue.peek();
+    while (lowest !== undefined && (lowest.ticket !== lowest.repo.ticket || lowest.repo.state !== 'queued')) {
+      this.#queue.pop();
+      lowest = this.#queue.peek();
+    }
+    if (lowest !== undefined) {
+      const byWork = this.#virtualTime + this.#served / this.#activeWeight;
+      this.#virtualTime = Math.max(this.#virtualTime, Math.min(byWork, lowest.tag + this.#quantum));
+    }
+    this.#served = 0;
+    this.#prune();
+  }
+
+  /** Forgets idle repos that virtual time has passed. When nothing is left to serve, it passes all of them. */
+  #prune(): void {
+    if (!this.hasWork && this.#full.size === 0)
+      this.#virtualTime = Math.max(this.#virtualTime, this.#highestTag);
+    for (;;) {
+      const entry = this.#idle.peek();
+      if (entry === undefined || entry.tag > this.#virtualTime) return;
+      this.#idle.pop();
+      const { repo } = entry;
+      if (repo.state === 'idle' && repo.ticket === entry.ticket && repo.held === 0)
+        this.#repos.delete(repo.repoId);
+    }
+  }
+}
+
+function isBefore(a: Entry, b: Entry): boolean {
+  return a.tag < b.tag || (a.tag === b.tag && a.ticket < b.ticket);
+}
