@@ -12,6 +12,3 @@ const MIGRATIONS: Record<string, Migration> = {
 export const migrationProvider: MigrationProvider = {
   getMigrations: () => Promise.resolve(MIGRATIONS),
 };
-
-/** Name of the newest migration: what an up-to-date database has last. */
-export const LATEST_MIGRATION = Object.keys(MIGRATIONS).at(-1)!;

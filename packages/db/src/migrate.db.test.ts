@@ -36,7 +36,7 @@ async function tablesIn(schema: string): Promise<string[]> {
 test('five processes that migrate at once apply each migration exactly once', async () => {
   const body = `console.log((await migrate(db)).length)`;
   const applied = await Promise.all(Array.from({ length: 5 }, () => inProcess(body)));
-  expect(applied.map(Number).sort()).toEqual([0, 0, 0, 0, names.length]);
+  expect(applied.map(Number).toSorted((a, b) => a - b)).toEqual([0, 0, 0, 0, names.length]);
   await assertMigrated(database.db);
 });
 

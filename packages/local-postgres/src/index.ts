@@ -1,1 +1,7 @@
-export {};
+export {
+  startLocalPostgres,
+  startThrowawayPostgres,
+  type LocalPostgres,
+  type LocalPostgresOptions,
+  type PostgresMajor,
+} from './start-local-postgres.ts';
