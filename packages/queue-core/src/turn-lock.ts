@@ -27,8 +27,11 @@ export async function lockTurns<DB>(trx: Kysely<DB>, repoIds: readonly string[])
  * never before, so that holders of the two kinds do not wait for each other.
  */
 export async function lockGlobalTurn<DB>(trx: Kysely<DB>): Promise<void> {
-  await sql`select pg_advisory_xact_lock(${sql.lit(SEED)}, 0)`.execute(trx);
+  await sql`select pg_advisory_xact_lock(${GLOBAL_TURN_KEY})`.execute(trx);
 }
+
+/** The two-part key behind {@link lockGlobalTurn}; two-part and one-part keys never meet. */
+export const GLOBAL_TURN_KEY = sql`${sql.lit(SEED)}, 0`;
 
 /** A snapshot fixed before the lock could not see what the previous holder claimed: refuse it rather than miscount. */
 export function assertReadCommitted(isolation: string | undefined): void {

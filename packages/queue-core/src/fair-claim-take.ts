@@ -1,0 +1,127 @@
+import { SCHEMA, table } from '@sluice/db';
+import { sql, type RawBuilder } from 'kysely';
+import { HELD, HELD_GLOBAL } from './fair-claim-lock.ts';
+
+/** A repo to claim from. */
+export interface ClaimTurn {
+  repoId: string;
+  /** Most effects to take. */
+  want: number;
+  /** `lowestClaim` of the last finding: no claim of this repo below it is open. Exact, so it may bound the count. */
+  sinceClaimNumber?: bigint | undefined;
+  /** `lowestWaiting` of the last finding: a hint. Effects of priority 0 below it are not looked at. */
+  sinceEffectId?: bigint | undefined;
+}
+
+/** A row of the take statement: a repo that was looked at, or (with an effect id) an effect that was taken. */
+export interface TakenRow {
+  repo_id: string;
+  weight: number | null;
+  cap: number | null;
+  open_claims: number | null;
+  is_paused: boolean | null;
+  lowest_claim: bigint | string | null;
+  global_room: number | null;
+  effect_id: bigint | string | null;
+  claim_number: bigint | string | null;
+  attempt: number | null;
+  name: string | null;
+  payload: string | null;
+  priority: number | null;
+  max_attempts: number | null;
+  push_id: string | null;
+}
+
+/**
+ * Second statement of a fair claim: counts what is open in each repo whose turn the transaction holds, and takes what
+ * room is left. It must be a statement of its own, after the lock: its snapshot then shows everything that earlier
+ * holders of the lock committed, and only holders of the lock open claims, so the count cannot be too low.
+ *
+ * Cost, with n effects taken from m repos: m descents of three indexes, the open claims of each repo up to its cap,
+ * and n rows. Neither the backlog of a repo nor finished effects are read.
+ */
+export function fairClaimTake(options: {
+  claimedBy: string;
+  turns: readonly ClaimTurn[];
+  defaultCap: number;
+}) {
+  const { claimedBy, turns, defaultCap } = options;
+  return sql<TakenRow>`
+    with limits as materialized (
+      select case
+               when global_cap is null then null
+               -- The cap was set after the lock statement looked: nobody may count yet.
+               when current_setting(${sql.lit(HELD_GLOBAL)}, true) is distinct from 'true' then 0
+               else greatest(0, global_cap - (
+                 select count(*)::int from (select from ${table('effect_claim')} limit global_cap) open))
+             end as global_room
+        from ${table('queue_limit')}
+       where is_singleton
+    ), turns as materialized (
+      select *
+        from unnest(${turns.map((turn) => turn.repoId)}::text[],
+                    ${turns.map((turn) => turn.want)}::int[],
+                    ${turns.map((turn) => turn.sinceClaimNumber ?? 0n)}::bigint[],
+                    ${turns.map((turn) => turn.sinceEffectId ?? 0n)}::bigint[])
+             with ordinality as turn (repo_id, want, since_claim, since_effect, position)
+       where position = any(nullif(current_setting(${sql.lit(HELD)}, true), '')::bigint[])
+    ), looked as materialized (
+      select turns.*, coalesce(repo.weight, 1) as weight, coalesce(repo.cap, ${defaultCap}::int) as cap,
+             repo.paused_at is not null as is_paused, open.claims as open_claims,
+             -- No claim open: whoever claims next draws a higher number than any drawn so far.
+             coalesce(open.lowest, (select pg_sequence_last_value(${CLAIM_NUMBERS}::regclass)), 1) as lowest_claim
+        from turns
+        -- "offset 0" keeps a subquery a subquery: looked up once per turn, never joined with the whole table.
+        left join lateral (
+          select weight, cap, paused_at from ${table('repo')} r where r.repo_id = turns.repo_id offset 0
+        ) repo on true
+        cross join lateral (
+          select count(*)::int as claims, min(claim_number) as lowest
+            from (select claim_number from ${table('effect_claim')} c
+                   where c.repo_id = turns.repo_id and c.claim_number >= turns.since_claim
+                   order by c.claim_number
+                   limit coalesce(repo.cap, ${defaultCap}::int)) claims
+        ) open
+    ), picked as materialized (
+      select open.repo_id, nextval(${CLAIM_NUMBERS}::regclass) as claim_number, waiting.*
+        from (select *, least(want, cap - open_claims) as room from looked
+               where not is_paused and cap > open_claims order by position) open
+        cross join lateral (
+          -- Highest priority first: the branches run in this order, and each only while there is room.
+          select * from (${waiting(sql`priority >= 1`)}) urgent
+          union all
+          -- A range, although it holds one value: an equality would make the primary key look sorted enough, and the
+          -- planner would walk the whole queue by id for one repo's rows.
+          select * from (${waiting(sql`priority >= 0 and priority <= 0 and effect_id >= open.since_effect`)}) ordinary
+          union all
+          select * from (${waiting(sql`priority <= -1`)}) patient
+          limit open.room
+        ) waiting
+       limit (select global_room from limits)
+    ), claimed as (
+      insert into ${table('effect_claim')} (repo_id, claim_number, effect_id, attempt, claimant)
+      select repo_id, claim_number, effect_id, attempt, ${claimedBy}::text from picked
+    )
+    select repo_id, weight, cap, open_claims, is_paused, lowest_claim, (select global_room from limits) as global_room,
+           null::bigint as effect_id, null::bigint as claim_number, null::int as attempt, null::text as name,
+           null::text as payload, null::int as priority, null::int as max_attempts, null::text as push_id
+      from looked
+    union all
+    select repo_id, null, null, null, null, null, null,
+           effect_id, claim_number, attempt, name, payload, priority, max_attempts, push_id
+      from picked`;
+}
+
+const CLAIM_NUMBERS = sql.lit(`${SCHEMA}.effect_claim_number_seq`);
+
+/** Waiting effects of one repo within a range of its claim index, in claim order. */
+function waiting(range: RawBuilder<unknown>): RawBuilder<unknown> {
+  return sql`
+    select effect_id, attempts + 1 as attempt, name, payload, priority::int, max_attempts, push_id
+      from ${table('effect_queue')} q
+     where q.repo_id = open.repo_id and q.run_at is null and ${range}
+       and not exists (select from ${table('effect_claim')} c where c.effect_id = q.effect_id offset 0)
+     order by q.priority desc, q.effect_id
+     limit open.room
+       for update of q skip locked`;
+}

@@ -1,0 +1,333 @@
+import { createDatabase, sluice, type DB } from '@sluice/db';
+import { useTestDatabase } from '@sluice/testkit';
+import { sql, type Kysely } from 'kysely';
+import { beforeEach, describe, expect, test } from 'vitest';
+import { fairClaim } from './fair-claim.ts';
+import { finishClaims } from './finish-claims.ts';
+import { lockTurns } from './turn-lock.ts';
+
+const database = useTestDatabase();
+
+beforeEach(async () => {
+  await sql`truncate sluice.effect_queue, sluice.effect_claim, sluice.effect_history, sluice.repo cascade`.execute(
+    database.db,
+  );
+  await database.db.updateTable('queue_limit').set({ global_cap: null }).execute();
+});
+
+async function fill(repoId: string, count: number, columns: { priority?: number } = {}): Promise<bigint[]> {
+  const rows = await database.db
+    .insertInto('effect_queue')
+    .columns(['repo_id', 'payload', 'priority'])
+    .expression(
+      sql`select ${repoId}, 'p' || n, ${columns.priority ?? 0}::smallint from generate_series(1, ${count}::int) n`,
+    )
+    .returning('effect_id')
+    .execute();
+  return rows.map((row) => row.effect_id);
+}
+
+async function openClaims(db: Kysely<DB>): Promise<Record<string, number>> {
+  const rows = await db
+    .selectFrom('effect_claim')
+    .select((eb) => ['repo_id', eb.fn.countAll<bigint>().as('open')])
+    .groupBy('repo_id')
+    .execute();
+  return Object.fromEntries(rows.map((row) => [row.repo_id, Number(row.open)]));
+}
+
+const claim = (turns: Parameters<typeof fairClaim>[1]['turns'], options: { defaultCap?: number } = {}) =>
+  fairClaim(database.db, { claimedBy: 'd1', turns, defaultCap: options.defaultCap ?? 100 });
+
+describe('what is taken', () => {
+  test('the oldest of each named repo, with everything a run needs', async () => {
+    const [a1, a2] = await fill('a', 3);
+    const [b1] = await fill('b', 1);
+    await fill('unnamed', 1);
+    const { effects, findings, globalRoom } = await claim([
+      { repoId: 'b', want: 5 },
+      { repoId: 'a', want: 2 },
+      { repoId: 'empty', want: 5 },
+    ]);
+    expect(effects.map((effect) => effect.effectId)).toEqual([b1, a1, a2]);
+    expect(effects[0]).toEqual({
+      effectId: b1,
+      repoId: 'b',
+      claimNumber: effects[0]!.claimNumber,
+      attempt: 1,
+      claimant: 'd1',
+      name: '',
+      payload: 'p1',
+      maxAttempts: 3,
+      pushId: null,
+    });
+    expect(findings.map(({ repoId, locked, got, hasMore }) => ({ repoId, locked, got, hasMore }))).toEqual([
+      { repoId: 'b', locked: true, got: 1, hasMore: false },
+      { repoId: 'a', locked: true, got: 2, hasMore: true },
+      { repoId: 'empty', locked: true, got: 0, hasMore: false },
+    ]);
+    expect(globalRoom).toBeNull();
+    expect(
+      await finishClaims(
+        database.db,
+        effects.map((e) => ({ claim: e, state: 'done', outcome: 'pass' })),
+      ),
+    ).toHaveLength(3);
+  });
+
+  test('higher priority first, and what is claimed already never again', async () => {
+    const [low] = await fill('a', 1, { priority: -5 });
+    const [plain] = await fill('a', 1);
+    const [high] = await fill('a', 1, { priority: 1 });
+    const [top] = await fill('a', 1, { priority: 9 });
+    const order: bigint[] = [];
+    for (let round = 0; round < 4; round += 1) {
+      order.push(...(await claim([{ repoId: 'a', want: 1 }])).effects.map((effect) => effect.effectId));
+    }
+    expect(order).toEqual([top, high, plain, low]);
+    expect((await claim([{ repoId: 'a', want: 1 }])).effects).toEqual([]);
+  });
+
+  test('scheduled effects wait', async () => {
+    await fill('a', 1);
+    await database.db
+      .updateTable('effect_queue')
+      .set({ run_at: sql`now() - interval '1 hour'` })
+      .execute();
+    expect((await claim([{ repoId: 'a', want: 1 }])).effects).toEqual([]);
+  });
+
+  test('a row that somebody holds is passed over, not waited for', async () => {
+    const [first, second] = await fill('a', 2);
+    await database.db.transaction().execute(async (holder) => {
+      await holder
+        .selectFrom('effect_queue')
+        .select('effect_id')
+        .where('effect_id', '=', first!)
+        .forUpdate()
+        .execute();
+      const { effects } = await claim([{ repoId: 'a', want: 1 }]);
+      expect(effects.map((effect) => effect.effectId)).toEqual([second]);
+    });
+  });
+});
+
+describe('caps', () => {
+  test('the cap of the repo, or else the default, bounds what is open', async () => {
+    await database.db.insertInto('repo').values({ repo_id: 'own', cap: 2, weight: 7 }).execute();
+    await fill('own', 5);
+    await fill('other', 5);
+    const turns = [
+      { repoId: 'own', want: 10 },
+      { repoId: 'other', want: 10 },
+    ];
+    const first = await claim(turns, { defaultCap: 3 });
+    expect(await openClaims(database.db)).toEqual({ own: 2, other: 3 });
+    expect(first.findings.map(({ cap, weight, room, got }) => ({ cap, weight, room, got }))).toEqual([
+      { cap: 2, weight: 7, room: 0, got: 2 },
+      { cap: 3, weight: 1, room: 0, got: 3 },
+    ]);
+    const full = await claim(turns, { defaultCap: 3 });
+    expect(full.effects).toEqual([]);
+    expect(full.findings.map(({ room, hasMore }) => ({ room, hasMore }))).toEqual([
+      { room: 0, hasMore: true },
+      { room: 0, hasMore: true },
+    ]);
+    await finishClaims(database.db, [{ claim: first.effects[0]!, state: 'done', outcome: 'pass' }]);
+    expect((await claim(turns, { defaultCap: 3 })).findings.map((finding) => finding.got)).toEqual([1, 0]);
+  });
+
+  test('a cap lowered below what is open takes nothing more', async () => {
+    await fill('a', 6);
+    await claim([{ repoId: 'a', want: 4 }]);
+    await database.db.insertInto('repo').values({ repo_id: 'a', cap: 1 }).execute();
+    const { effects, findings } = await claim([{ repoId: 'a', want: 4 }]);
+    expect(effects).toEqual([]);
+    expect(findings[0]).toMatchObject({ room: 0, got: 0, hasMore: true });
+  });
+
+  test('a paused repo gives nothing', async () => {
+    await fill('a', 1);
+    await database.db
+      .insertInto('repo')
+      .values({ repo_id: 'a', paused_at: sql<Date>`now()` })
+      .execute();
+    const { effects, findings } = await claim([{ repoId: 'a', want: 4 }]);
+    expect(effects).toEqual([]);
+    expect(findings[0]).toMatchObject({ isPaused: true, got: 0, hasMore: true });
+  });
+
+  test('the global cap bounds all repos together, the first turn served first', async () => {
+    await database.db.updateTable('queue_limit').set({ global_cap: 5 }).execute();
+    await fill('a', 4);
+    await fill('b', 4);
+    const turns = [
+      { repoId: 'b', want: 4 },
+      { repoId: 'a', want: 4 },
+    ];
+    const first = await claim(turns);
+    expect(await openClaims(database.db)).toEqual({ b: 4, a: 1 });
+    expect(first.globalRoom).toBe(0);
+    expect(first.findings.map((finding) => finding.hasMore)).toEqual([true, true]);
+    expect((await claim(turns)).effects).toEqual([]);
+    await finishClaims(database.db, [{ claim: first.effects[0]!, state: 'done', outcome: 'pass' }]);
+    expect((await claim(turns)).globalRoom).toBe(0);
+    expect(await openClaims(database.db)).toEqual({ b: 3, a: 2 });
+  });
+});
+
+describe('turns', () => {
+  test('a repo that another claimer is busy with is reported, not waited for', async () => {
+    await fill('busy', 1);
+    await fill('free', 1);
+    await database.db.transaction().execute(async (other) => {
+      await lockTurns(other, ['busy']);
+      const { effects, findings } = await claim([
+        { repoId: 'busy', want: 1, sinceClaimNumber: 3n },
+        { repoId: 'free', want: 1 },
+      ]);
+      expect(effects.map((effect) => effect.repoId)).toEqual(['free']);
+      expect(findings).toMatchObject([
+        { repoId: 'busy', locked: false, got: 0, hasMore: true, lowestClaim: 3n },
+        { repoId: 'free', locked: true, got: 1 },
+      ]);
+    });
+  });
+
+  test('the lowest open claim bounds the next count and stays exact', async () => {
+    await fill('a', 6);
+    const first = await claim([{ repoId: 'a', want: 3 }]);
+    const [one, two, three] = first.effects;
+    const mark = async (since: bigint | null) =>
+      (await claim([{ repoId: 'a', want: 1, sinceClaimNumber: since ?? 0n }], { defaultCap: 3 }))
+        .findings[0]!;
+    const full = await mark(first.findings[0]!.lowestClaim);
+    expect(full).toMatchObject({ got: 0, lowestClaim: one!.claimNumber });
+    await finishClaims(
+      database.db,
+      [one!, two!].map((e) => ({ claim: e, state: 'done', outcome: 'pass' })),
+    );
+    const half = await mark(full.lowestClaim);
+    expect(half).toMatchObject({ got: 1, room: 1, lowestClaim: three!.claimNumber });
+    await database.db.deleteFrom('effect_claim').execute();
+    const none = await mark(half.lowestClaim);
+    expect(none.lowestClaim).toBeGreaterThan(three!.claimNumber);
+    expect(await mark(none.lowestClaim)).toMatchObject({ room: 1, got: 1 });
+    expect(await openClaims(database.db)).toEqual({ a: 2 });
+  });
+
+  test('effects below the waiting mark are not looked at, whatever has another priority is', async () => {
+    const [low] = await fill('a', 1, { priority: -1 });
+    const [first, second] = await fill('a', 2);
+    const { effects, findings } = await claim([{ repoId: 'a', want: 9, sinceEffectId: second! }]);
+    expect(effects.map((effect) => effect.effectId)).toEqual([second, low]);
+    expect(findings[0]!.lowestWaiting).toBe(second);
+    expect((await claim([{ repoId: 'a', want: 9 }])).effects.map((effect) => effect.effectId)).toEqual([
+      first,
+    ]);
+  });
+
+  test("runs inside a caller's transaction and is undone with it", async () => {
+    await fill('a', 1);
+    const undone = database.db.transaction().execute(async (trx) => {
+      const { effects } = await fairClaim(sluice(trx), {
+        claimedBy: 'd1',
+        turns: [{ repoId: 'a', want: 1 }],
+        defaultCap: 1,
+      });
+      expect(effects).toHaveLength(1);
+      throw new Error('undo');
+    });
+    await expect(undone).rejects.toThrow('undo');
+    expect(await openClaims(database.db)).toEqual({});
+  });
+
+  test('a snapshot older than the lock is refused', async () => {
+    const old = database.db
+      .transaction()
+      .setIsolationLevel('repeatable read')
+      .execute((trx) =>
+        fairClaim(trx, { claimedBy: 'd1', turns: [{ repoId: 'a', want: 1 }], defaultCap: 1 }),
+      );
+    await expect(old).rejects.toMatchObject({ code: 'wrong_isolation' });
+  });
+
+  test('bad input is refused by name', async () => {
+    await expect(claim([{ repoId: 'a', want: 0 }])).rejects.toThrow(/turns\[0\]\.want/);
+    await expect(claim([{ repoId: 'a b', want: 1 }])).rejects.toThrow(/turns\[0\]\.repoId/);
+    const twice = [
+      { repoId: 'a', want: 1 },
+      { repoId: 'a', want: 1 },
+    ];
+    await expect(claim(twice)).rejects.toThrow(/turns\[1\]\.repoId: expected a repo named once/);
+  });
+});
+
+describe('with four claimers at once', () => {
+  const REPOS = ['a', 'b', 'c', 'd', 'e', 'f'];
+  const EACH = 60;
+
+  test.each([{ globalCap: null }, { globalCap: 7 }])(
+    'caps hold at every committed snapshot and each effect runs once ($globalCap)',
+    async ({ globalCap }) => {
+      await database.db.updateTable('queue_limit').set({ global_cap: globalCap }).execute();
+      await database.db.insertInto('repo').values({ repo_id: 'a', cap: 1 }).execute();
+      for (const repoId of REPOS) await fill(repoId, EACH);
+      const capOf = (repoId: string) => (repoId === 'a' ? 1 : 3);
+      const ran: bigint[] = [];
+      const processes = [1, 2, 3, 4].map(() =>
+        createDatabase({ connectionString: database.url, applicationName: 'claimer', connectionsMax: 1 }),
+      );
+      let isDone = false;
+      let samples = 0;
+      const violations: unknown[] = [];
+      const sample = async () => {
+        while (!isDone) {
+          const open = await openClaims(database.db);
+          const total = Object.values(open).reduce((sum, count) => sum + count, 0);
+          if (Object.entries(open).some(([repoId, count]) => count > capOf(repoId))) violations.push(open);
+          if (globalCap !== null && total > globalCap) violations.push({ total });
+          samples += 1;
+        }
+      };
+      const drain = async (db: Kysely<DB>, claimedBy: string) => {
+        const marks = new Map<string, { claim: bigint | null; effect: bigint | null }>();
+        const held: Awaited<ReturnType<typeof fairClaim>>['effects'] = [];
+        for (let idle = 0; ran.length < REPOS.length * EACH && idle < 5_000; idle += 1) {
+          const { effects, findings } = await fairClaim(db, {
+            claimedBy,
+            defaultCap: 3,
+            turns: REPOS.map((repoId) => ({
+              repoId,
+              want: 2,
+              sinceClaimNumber: marks.get(repoId)?.claim ?? undefined,
+            })),
+          });
+          for (const { repoId, lowestClaim, lowestWaiting } of findings) {
+            marks.set(repoId, { claim: lowestClaim, effect: lowestWaiting });
+          }
+          held.push(...effects);
+          const finished = held.splice(0, 2);
+          const accepted = await finishClaims(
+            db,
+            finished.map((e) => ({ claim: e, state: 'done', outcome: 'pass' })),
+          );
+          expect(accepted).toHaveLength(finished.length);
+          ran.push(...finished.map((effect) => effect.effectId));
+        }
+      };
+      const sampling = sample();
+      try {
+        await Promise.all(processes.map((db, index) => drain(db, `d${index}`)));
+      } finally {
+        isDone = true;
+        await sampling;
+        await Promise.all(processes.map((db) => db.destroy()));
+      }
+      expect(violations).toEqual([]);
+      expect(samples).toBeGreaterThan(0);
+      expect(new Set(ran).size).toBe(ran.length);
+      expect(ran).toHaveLength(REPOS.length * EACH);
+    },
+  );
+});
