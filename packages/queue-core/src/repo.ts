@@ -4,3 +4,8 @@
  */
 export { effectId, type EffectId } from './effect-id.ts';
 export type { Claim, ClaimedEffect, Outcome } from './claim.ts';
+export { cancelEffects } from './cancel-effects.ts';
+export { enqueueEffect } from './enqueue-effect.ts';
+export { enqueueEffects, type Enqueued } from './enqueue-effects.ts';
+export type { NewEffect } from './new-effect.ts';
+export { skipEffects, type SkippedEffect } from './skip-effects.ts';

@@ -1,0 +1,206 @@
+import { inTransaction, SluiceError, table, type DB } from '@sluice/db';
+import { sql, type Kysely, type Transaction } from 'kysely';
+import { assertList } from './assert-argument.ts';
+import { closeWaiting } from './close-waiting.ts';
+import { acquireKeys, moveKeys, type KeyRequest } from './dedup-keys.ts';
+import type { EffectId } from './effect-id.ts';
+import { insertEffects } from './insert-effects.ts';
+import { insertFinished } from './insert-finished.ts';
+import { checkNewEffect, type NewEffect } from './new-effect.ts';
+import { planEnqueue, scoped, type Candidate, type EnqueueFacts } from './plan-enqueue.ts';
+import { nextEffectId } from './sequences.ts';
+import { lockTurns } from './turn-lock.ts';
+
+/** Most effects of one call. */
+export const ENQUEUE_MAX = 100_000;
+
+/** What became of one effect of a batch. */
+export type Enqueued =
+  /** `superseded` lists what gave way to it, effects earlier in the same batch included. */
+  | { effectId: EffectId; status: 'queued'; superseded: EffectId[] }
+  /** Not enqueued: this effect holds its dedup key. */
+  | { effectId: EffectId; status: 'duplicate'; superseded: EffectId[] }
+  /** Recorded in history, not enqueued. */
+  | { effectId: EffectId; status: 'skipped'; reason: string };
+
+/**
+ * Enqueues any number of effects inside the caller's transaction, with a number of statements that does not depend on
+ * theirs: one for plain effects, at most nine where dedup keys, supersession or max_queued take part. The result has
+ * the order of the input, and rules apply as if the effects came one after the other. What max_queued refuses becomes
+ * a `skipped` row of history. Concurrent batches take keys and repos in one order, so they do not deadlock.
+ */
+export async function enqueueEffects(db: Kysely<DB>, effects: readonly NewEffect[]): Promise<Enqueued[]> {
+  assertList('effects', effects, ENQUEUE_MAX);
+  for (const [index, effect] of effects.entries()) checkNewEffect(effect, `effects[${index}].`);
+  return await enqueue(db, effects, { whenFull: 'skip' });
+}
+
+/** {@link enqueueEffects} without its checks; `whenFull: 'refuse'` throws `queue_full` before anything is written. */
+export async function enqueue(
+  db: Kysely<DB>,
+  effects: readonly NewEffect[],
+  options: { whenFull: 'skip' | 'refuse' },
+): Promise<Enqueued[]> {
+  if (effects.length === 0) return [];
+  if (!effects.some((effect) => effect.dedupKey !== undefined || effect.supersede === true)) {
+    const ids = await insertEffects(db, effects, { unlessLimited: true });
+    if (ids !== undefined) return ids.map((id) => queued(id, []));
+  }
+  return await inTransaction(db, (trx) => enqueueByRules(trx, effects, options.whenFull));
+}
+
+async function enqueueByRules(
+  trx: Transaction<DB>,
+  effects: readonly NewEffect[],
+  whenFull: 'skip' | 'refuse',
+): Promise<Enqueued[]> {
+  const { ids, limits } = await prepare(trx, effects);
+  const candidates = effects.map((effect, index) => candidateOf(effect, ids[index]!));
+  const superseding = candidates.filter((candidate) => candidate.supersede);
+  const turns = new Set([...limits.keys(), ...superseding.map((candidate) => candidate.repoId)]);
+  if (turns.size > 0) await lockTurns(trx, [...turns]);
+
+  const requests = keyRequests(effects, ids);
+  const found = await acquireKeys(trx, requests);
+  const room = limits.size > 0 ? await readRoom(trx, limits) : new Map<string, number>();
+  const waiting = superseding.length > 0 ? await readWaiting(trx, superseding) : [];
+  const plan = planEnqueue(candidates, { holders: found.inForce, room, waiting });
+
+  const isFull = whenFull === 'refuse' && plan.decisions.some((decision) => decision.status === 'skipped');
+  if (isFull) {
+    await moveKeys(trx, { requests, taken: found.taken, holders: found.inForce });
+    throw new SluiceError(
+      'queue_full',
+      `expected room for an effect of ${effects[0]!.repoId}, got as many waiting effects as its max_queued allows. Wait for the queue to drain, or raise max_queued.`,
+    );
+  }
+
+  const given = new Set(ids);
+  await closeWaiting(trx, {
+    repoIds: [...turns],
+    state: 'superseded',
+    reasons: new Map(
+      [...plan.supersededBy].filter(([id]) => !given.has(id)).map(([id, by]) => [id, supersededBy(by)]),
+    ),
+  });
+  await moveKeys(trx, { requests, taken: found.taken, holders: plan.holders });
+
+  const isQueued = (index: number) =>
+    plan.decisions[index]!.status === 'queued' && !plan.supersededBy.has(ids[index]!);
+  const staying = effects.filter((_, index) => isQueued(index));
+  if (staying.length > 0)
+    await insertEffects(trx, staying, { ids: ids.filter((_, index) => isQueued(index)) });
+  await insertFinished(
+    trx,
+    effects.flatMap((effect, index) => {
+      const { status } = plan.decisions[index]!;
+      const by = plan.supersededBy.get(ids[index]!);
+      if (status === 'skipped') return [bornFinished(effect, ids[index]!, 'skipped', QUEUE_FULL)];
+      return by === undefined ? [] : [bornFinished(effect, ids[index]!, 'superseded', supersededBy(by))];
+    }),
+  );
+  return plan.decisions.map((decision, index): Enqueued => {
+    if (decision.status === 'queued') return queued(ids[index]!, decision.superseded);
+    if (decision.status === 'skipped')
+      return { effectId: ids[index] as EffectId, status: 'skipped', reason: QUEUE_FULL };
+    return { effectId: decision.of as EffectId, status: 'duplicate', superseded: [] };
+  });
+}
+
+const QUEUE_FULL = 'queue full';
+const supersededBy = (id: bigint): string => `superseded by ${id}`;
+
+/** Ids for the whole batch, and the limits of the repos that have one. */
+async function prepare(trx: Transaction<DB>, effects: readonly NewEffect[]) {
+  const repoIds = [...new Set(effects.map((effect) => effect.repoId))];
+  const { rows } = await sql<{ ids: string[]; limits: Record<string, number> | null }>`
+    select (select array_agg(id::text order by id)
+              from (select ${nextEffectId} as id from generate_series(1, ${effects.length}::integer)) numbered) as ids,
+           (select jsonb_object_agg(repo_id, max_queued) from ${table('repo')}
+             where repo_id = any(${repoIds}::text[]) and max_queued is not null) as limits`.execute(trx);
+  const { ids, limits } = rows[0]!;
+  return { ids: ids.map(BigInt), limits: new Map(Object.entries(limits ?? {})) };
+}
+
+/** How many more effects may wait. The two kinds of waiting effects are counted through the index of each, up to the limit. */
+async function readRoom(
+  trx: Transaction<DB>,
+  limits: ReadonlyMap<string, number>,
+): Promise<Map<string, number>> {
+  const { rows } = await sql<{ repo_id: string; room: string }>`
+    select l.repo_id, (l.most - (e.n - c.n) - s.n)::text as room
+      from unnest(${[...limits.keys()]}::text[], ${[...limits.values()]}::bigint[]) as l (repo_id, most)
+     cross join lateral (select count(*) as n from ${table('effect_claim')} c where c.repo_id = l.repo_id) c
+     cross join lateral (select count(*) as n from (select from ${table('effect_queue')} q
+                          where q.repo_id = l.repo_id and q.run_at is null limit l.most + c.n) q) e
+     cross join lateral (select count(*) as n from (select from ${table('effect_queue')} q
+                          where q.repo_id = l.repo_id and q.run_at is not null limit l.most) q) s`.execute(
+    trx,
+  );
+  return new Map(rows.map((row) => [row.repo_id, Number(row.room)]));
+}
+
+async function readWaiting(
+  trx: Transaction<DB>,
+  superseding: readonly Candidate[],
+): Promise<EnqueueFacts['waiting']> {
+  const groups = new Map(superseding.map((c) => [scoped(c.repoId, c.concurrencyGroup!), c]));
+  const { rows } = await sql<{
+    effect_id: bigint | string;
+    repo_id: string;
+    dedup_key: string | null;
+    concurrency_group: string;
+  }>`
+    select w.*
+      from unnest(${[...groups.values()].map((c) => c.repoId)}::text[],
+                  ${[...groups.values()].map((c) => c.concurrencyGroup)}::text[]) as g (repo_id, concurrency_group)
+     cross join lateral (
+            select q.effect_id, q.repo_id, q.dedup_key, q.concurrency_group
+              from ${table('effect_queue')} q
+             where q.repo_id = g.repo_id and q.concurrency_group = g.concurrency_group
+               and (select c.claim_number from ${table('effect_claim')} c where c.effect_id = q.effect_id) is null
+             order by q.effect_id offset 0) w
+     order by w.effect_id`.execute(trx);
+  return rows.map((row) => ({
+    effectId: BigInt(row.effect_id),
+    repoId: row.repo_id,
+    dedupKey: row.dedup_key,
+    concurrencyGroup: row.concurrency_group,
+  }));
+}
+
+function keyRequests(effects: readonly NewEffect[], ids: readonly bigint[]): KeyRequest[] {
+  return effects.flatMap(({ repoId, dedupKey, retainDedupKey = false }, index) =>
+    dedupKey === undefined ? [] : [{ effectId: ids[index]!, repoId, dedupKey, isRetained: retainDedupKey }],
+  );
+}
+
+function candidateOf(effect: NewEffect, effectId: bigint): Candidate {
+  return {
+    effectId,
+    repoId: effect.repoId,
+    dedupKey: effect.dedupKey ?? null,
+    concurrencyGroup: effect.concurrencyGroup ?? null,
+    supersede: effect.supersede ?? false,
+  };
+}
+
+function bornFinished(effect: NewEffect, effectId: bigint, state: 'skipped' | 'superseded', reason: string) {
+  return {
+    effectId,
+    state,
+    reason,
+    repoId: effect.repoId,
+    name: effect.name ?? '',
+    payload: effect.payload,
+    priority: effect.priority ?? 0,
+    maxAttempts: effect.maxAttempts ?? 3,
+    dedupKey: effect.dedupKey ?? null,
+    concurrencyGroup: effect.concurrencyGroup ?? null,
+    pushId: effect.pushId ?? null,
+  };
+}
+
+function queued(id: bigint, superseded: readonly bigint[]): Enqueued {
+  return { effectId: id as EffectId, status: 'queued', superseded: superseded as EffectId[] };
+}
