@@ -1,2 +1,14 @@
+export { freePort } from './free-port.ts';
+export {
+  commitFiles,
+  defineEffect,
+  gitIn,
+  makeRepo,
+  type Git,
+  type GitOptions,
+  type GitResult,
+} from './git.ts';
+export { spawnApp, type SpawnAppOptions, type SpawnedApp } from './spawn-app.ts';
+export { startTcpProxy, type TcpProxy } from './tcp-proxy.ts';
+export { makeTempFolder, useTempFolder } from './temp-folder.ts';
 export { useEmptyDatabase, useTestDatabase, type TestDatabase } from './test-database.ts';
-export { testServerUrl } from './test-server.ts';
