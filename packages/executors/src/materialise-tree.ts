@@ -1,0 +1,92 @@
+import { mkdir, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { createTreeChecker, UnsafeTreeError, type TreeEntry, type TreeLimits } from './check-tree-entries.ts';
+import { runGit } from './run-git.ts';
+
+export interface MaterialiseOptions {
+  /** Bare repository that has the tree. */
+  gitDir: string;
+  /** OID of the tree, or of a commit. */
+  treeOid: string;
+  /** An empty folder. */
+  into: string;
+  signal?: AbortSignal;
+  /** For each git command; by default two minutes. */
+  timeoutMs?: number;
+  limits?: TreeLimits;
+}
+
+export const DEFAULT_TREE_LIMITS: TreeLimits = { entriesMax: 500_000, bytesMax: 8 * 1024 ** 3 };
+
+/**
+ * Writes a tree's files into an empty folder: bytes as stored (no filters or line-end conversion, so large-file pointers
+ * stay pointers), symbolic links as written, submodules as empty folders, and no `.git`. Throws {@link UnsafeTreeError}
+ * for a tree with names that escape the folder, are there twice or pass for git's own, before anything is written.
+ */
+export async function materialiseTree(options: MaterialiseOptions): Promise<void> {
+  const { gitDir, treeOid, into, signal, timeoutMs = 120_000, limits = DEFAULT_TREE_LIMITS } = options;
+  if (!/^([0-9a-f]{40}|[0-9a-f]{64})$/.test(treeOid))
+    throw new TypeError(`treeOid: expected an OID, got ${JSON.stringify(treeOid)}`);
+  if ((await readdir(into)).length > 0) throw new TypeError(`into: expected an empty folder, got ${into}`);
+  const privateDir = await createPrivateGitDir(`${into}.git-`, treeOid.length === 64 ? 'sha256' : 'sha1');
+  const bounds = {
+    gitDir: privateDir,
+    env: { GIT_OBJECT_DIRECTORY: join(gitDir, 'objects'), GIT_WORK_TREE: into },
+    timeoutMs,
+    ...(signal === undefined ? {} : { signal }),
+  };
+  try {
+    const check = createTreeChecker(limits);
+    const listing = await runGit({
+      ...bounds,
+      args: ['ls-tree', '-r', '-t', '-l', '-z', '--full-tree', treeOid],
+      encoding: 'latin1',
+    });
+    for (const line of listing.split('\0')) if (line !== '') check(parseEntry(line));
+    await runGit({ ...bounds, args: ['read-tree', treeOid] });
+    await runGit({ ...bounds, args: ['checkout-index', '--all', '--quiet'] });
+  } finally {
+    await rm(privateDir, { recursive: true, force: true });
+  }
+}
+
+/**
+ * A git folder with an index of its own and without objects, so that neither the repository's configuration nor its
+ * attributes have a say, and two runs do not share an index.
+ */
+async function createPrivateGitDir(prefix: string, objectFormat: 'sha1' | 'sha256'): Promise<string> {
+  const folder = await mkdtemp(prefix);
+  await Promise.all(['info', 'objects', 'refs'].map((name) => mkdir(join(folder, name))));
+  const extension = objectFormat === 'sha256' ? '[extensions]\nobjectFormat = sha256\n' : '';
+  await Promise.all([
+    writeFile(join(folder, 'HEAD'), 'ref: refs/heads/none\n'),
+    writeFile(join(folder, 'config'), `${CONFIGURATION}${extension}`),
+    // Stronger than any .gitattributes of the tree.
+    writeFile(
+      join(folder, 'info', 'attributes'),
+      '* -text -eol -crlf -ident -filter -working-tree-encoding\n',
+    ),
+  ]);
+  return folder;
+}
+
+const CONFIGURATION = `[core]
+repositoryFormatVersion = 1
+bare = false
+symlinks = true
+fileMode = true
+autocrlf = false
+[checkout]
+workers = 1
+`;
+
+function parseEntry(line: string): TreeEntry {
+  const match = /^(\d{6}) (\w+) [0-9a-f]+ +(\d+|-)\t/.exec(line);
+  if (match === null) throw new UnsafeTreeError(line, 'is a line that git should not print');
+  return {
+    mode: match[1]!,
+    kind: match[2]!,
+    size: Number(match[3]!.replace('-', '0')),
+    path: line.slice(match[0].length),
+  };
+}
