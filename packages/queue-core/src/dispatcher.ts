@@ -6,3 +6,5 @@ export { effectId, type EffectId } from './effect-id.ts';
 export type { Claim, ClaimedEffect, Outcome } from './claim.ts';
 export { fairClaim, type ClaimFinding, type FairClaim, type FairClaimOptions } from './fair-claim.ts';
 export type { ClaimTurn } from './fair-claim-take.ts';
+export { dispatcherClaim } from './dispatcher-claim.ts';
+export { dispatcherComplete, dispatcherCompleteMany } from './dispatcher-complete.ts';

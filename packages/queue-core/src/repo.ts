@@ -9,3 +9,8 @@ export { enqueueEffect } from './enqueue-effect.ts';
 export { enqueueEffects, type Enqueued } from './enqueue-effects.ts';
 export type { NewEffect } from './new-effect.ts';
 export { skipEffects, type SkippedEffect } from './skip-effects.ts';
+export type { Completion } from './check-claim.ts';
+export { claimEffects } from './claim-effects.ts';
+export { completeEffect } from './complete-effect.ts';
+export { openClaim } from './open-claim.ts';
+export { opRecords, recordOp, type OpRecord } from './record-op.ts';

@@ -22,6 +22,16 @@ export async function lockTurns<DB>(trx: Kysely<DB>, repoIds: readonly string[])
   assertReadCommitted(rows[0]?.isolation);
 }
 
+/** Takes those of the given repos' turns that are free now and returns their repos, in the given order. */
+export async function tryTurns<DB>(trx: Kysely<DB>, repoIds: readonly string[]): Promise<string[]> {
+  const { rows } = await sql<{ repo_id: string; locked: boolean; isolation: string }>`
+    select repo_id, pg_try_advisory_xact_lock(${turnKey(sql.ref('repo_id'))}) as locked,
+           current_setting('transaction_isolation') as isolation
+      from unnest(${repoIds}::text[]) as given (repo_id)`.execute(trx);
+  assertReadCommitted(rows[0]?.isolation ?? 'read committed');
+  return rows.filter((row) => row.locked).map((row) => row.repo_id);
+}
+
 /**
  * Waits for the turn to count claims of all repos, needed only where a global cap is set. Taken after repo turns,
  * never before, so that holders of the two kinds do not wait for each other.

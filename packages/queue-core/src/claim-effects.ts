@@ -1,0 +1,101 @@
+import { inTransaction, table, type DB } from '@sluice/db';
+import { sql, type Kysely, type Transaction } from 'kysely';
+import { assertRepoId, assertText, assertWhole } from './assert-argument.ts';
+import { toClaimedEffect, type ClaimedEffect, type ClaimedRow } from './claim.ts';
+import { nextClaimNumber } from './sequences.ts';
+import { lockGlobalTurn, lockTurns } from './turn-lock.ts';
+
+/** Most effects of one claim. */
+export const CLAIM_MAX = 10_000;
+
+/** Most due effects that one claim brings forward; the next claim continues. */
+const PROMOTE_MAX = 10_000;
+
+/**
+ * Claims up to `limit` of this repo's waiting effects, by priority and then age, scheduled ones that are due included.
+ * Concurrent callers never share one. Nothing is claimed while the repo is paused, nor beyond its cap or the global
+ * cap. Both hold exactly, also for a caller's transaction that stays open: other claimers of the repo wait for its
+ * end. An unknown repo has no effects, so it yields none.
+ */
+export async function claimEffects(
+  db: Kysely<DB>,
+  request: { repoId: string; claimedBy: string; limit: number },
+): Promise<ClaimedEffect[]> {
+  const { repoId, claimedBy, limit } = request;
+  assertRepoId('repoId', repoId);
+  assertText('claimedBy', claimedBy, 200);
+  assertWhole('limit', limit, 1, CLAIM_MAX);
+  return await inTransaction(db, async (trx) => {
+    await lockTurns(trx, [repoId]);
+    let turn = await readTurn(trx, repoId);
+    if (turn.hasGlobalCap) {
+      await lockGlobalTurn(trx);
+      turn = await readTurn(trx, repoId);
+    }
+    const take = Math.min(limit, turn.room ?? limit);
+    if (take < 1) return [];
+    if (turn.hasDue) await promoteDueOfRepo(trx, repoId);
+    const { rows } = await claimStatement({ repoId, claimedBy, limit: take }).execute(trx);
+    return rows.map(toClaimedEffect);
+  });
+}
+
+interface Turn {
+  /** How many more effects may be claimed; NULL: no cap is set. */
+  room: number | null;
+  hasGlobalCap: boolean;
+  hasDue: boolean;
+}
+
+/** What the repo may claim now; exact, since this runs in a statement after the one that took its turn. */
+async function readTurn(trx: Transaction<DB>, repoId: string): Promise<Turn> {
+  const claims = table('effect_claim');
+  const { rows } = await sql<Turn>`
+    select least(case when r.paused_at is not null then 0 end,
+                 case when r.cap is not null
+                      then r.cap - (select count(*) from ${claims} c where c.repo_id = given.repo_id) end,
+                 case when l.global_cap is not null then l.global_cap - (select count(*) from ${claims}) end
+           )::integer as room,
+           l.global_cap is not null as "hasGlobalCap",
+           exists (select from ${table('effect_queue')} q
+                    where q.repo_id = given.repo_id and q.run_at <= statement_timestamp()) as "hasDue"
+      from (select ${repoId}::text collate "C" as repo_id) given
+     cross join ${table('queue_limit')} l
+      left join ${table('repo')} r on r.repo_id = given.repo_id`.execute(trx);
+  return rows[0]!;
+}
+
+async function promoteDueOfRepo(trx: Transaction<DB>, repoId: string): Promise<void> {
+  const queue = table('effect_queue');
+  await sql`
+    update ${queue} set run_at = null
+     where effect_id = any(array(select q.effect_id from ${queue} q
+                                  where q.repo_id = ${repoId} and q.run_at <= statement_timestamp()
+                                  order by q.run_at, q.effect_id limit ${PROMOTE_MAX}
+                                    for update skip locked))`.execute(trx);
+}
+
+/**
+ * Takes the first effects in the order of `effect_queue_claim_idx`. Whether one is claimed already is asked by a scalar
+ * subquery, which PostgreSQL cannot turn into a join planned for the whole backlog, and the limit is a plain value, so
+ * that the planner knows how short the walk is. Numbers are drawn before the insert: nothing is joined afterwards.
+ */
+export function claimStatement(request: { repoId: string; claimedBy: string; limit: number }) {
+  return sql<ClaimedRow>`
+    with picked as materialized (
+      select q.effect_id, q.repo_id, q.name, q.payload, q.attempts + 1 as attempt, q.max_attempts, q.push_id, q.priority
+        from ${table('effect_queue')} q
+       where q.repo_id = ${request.repoId} and q.run_at is null
+         and (select c.claim_number from ${table('effect_claim')} c where c.effect_id = q.effect_id) is null
+       order by q.priority desc, q.effect_id
+       limit ${request.limit}
+         for update of q skip locked
+    ), numbered as materialized (
+      select ${nextClaimNumber} as claim_number, ${request.claimedBy}::text as claimant, picked.* from picked
+    ), kept as (
+      insert into ${table('effect_claim')} (repo_id, claim_number, effect_id, attempt, claimant)
+      select repo_id, claim_number, effect_id, attempt, claimant from numbered
+    )
+    select effect_id, repo_id, claim_number, attempt, claimant, name, payload, max_attempts, push_id
+      from numbered order by priority desc, effect_id`;
+}

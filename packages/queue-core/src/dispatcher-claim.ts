@@ -1,0 +1,111 @@
+import { inTransaction, table, type DB } from '@sluice/db';
+import { sql, type Kysely, type Transaction } from 'kysely';
+import { assertList, assertRepoId, assertText, assertWhole } from './assert-argument.ts';
+import { CLAIM_MAX } from './claim-effects.ts';
+import { toClaimedEffect, type ClaimedEffect, type ClaimedRow } from './claim.ts';
+import { nextClaimNumber } from './sequences.ts';
+import { lockGlobalTurn, lockTurns, tryTurns } from './turn-lock.ts';
+
+const EXCLUDE_MAX = 10_000;
+
+/**
+ * Claims up to `limit` of the oldest waiting effects across all repositories, skipping `excludeRepos` and those that
+ * are paused; never beyond a repo's cap or the global cap. Returns fewer where a cap or another claimer comes in
+ * between, and at least one if any could be claimed. `[]` excludes nothing; a NULL in the list is an error.
+ *
+ * It reads past the waiting effects of excluded and saturated repositories, so its cost grows with their backlog; and
+ * priorities do not count here. A dispatcher for many repositories uses `fairClaim`.
+ */
+export async function dispatcherClaim(
+  db: Kysely<DB>,
+  request: { claimedBy: string; limit: number; excludeRepos: readonly string[] },
+): Promise<ClaimedEffect[]> {
+  const { claimedBy, limit, excludeRepos } = request;
+  assertText('claimedBy', claimedBy, 200);
+  assertWhole('limit', limit, 1, CLAIM_MAX);
+  assertList('excludeRepos', excludeRepos, EXCLUDE_MAX);
+  for (const [index, repoId] of excludeRepos.entries()) assertRepoId(`excludeRepos[${index}]`, repoId);
+  return await inTransaction(db, async (trx) => {
+    const { repoIds, oldest, hasGlobalCap } = await findOldest(trx, { limit, excludeRepos });
+    if (repoIds.length === 0) return [];
+    let turns = await tryTurns(trx, repoIds);
+    if (turns.length === 0) {
+      turns = repoIds.slice(0, 1);
+      await lockTurns(trx, turns);
+    }
+    if (hasGlobalCap) await lockGlobalTurn(trx);
+    const { rows } = await takeStatement({ turns, oldest, claimedBy, limit }).execute(trx);
+    return rows.map(toClaimedEffect);
+  });
+}
+
+/** Repos of the oldest effects that may be claimed, and the id to start from. A hint: nothing is locked yet. */
+async function findOldest(trx: Transaction<DB>, request: { limit: number; excludeRepos: readonly string[] }) {
+  const { rows } = await sql<{ repo_id: string; oldest: string; has_global_cap: boolean }>`
+    with blocked as materialized (
+      select repo_id from ${table('repo')} where paused_at is not null
+       union all
+      select c.repo_id from ${table('effect_claim')} c join ${table('repo')} r on r.repo_id = c.repo_id
+       where r.cap is not null group by c.repo_id, r.cap having count(*) >= r.cap
+    )
+    select repo_id, min(effect_id)::text as oldest,
+           exists (select from ${table('queue_limit')} where global_cap is not null) as has_global_cap
+      from (select q.repo_id, q.effect_id
+              from ${table('effect_queue')} q
+             where q.run_at is null
+               and q.repo_id <> all(${request.excludeRepos}::text[])
+               and q.repo_id not in (select b.repo_id from blocked b)
+               and (select c.claim_number from ${table('effect_claim')} c where c.effect_id = q.effect_id) is null
+             order by q.effect_id limit ${request.limit}) waiting
+     group by repo_id order by min(effect_id)`.execute(trx);
+  return {
+    repoIds: rows.map((row) => row.repo_id),
+    oldest: BigInt(rows[0]?.oldest ?? 0),
+    hasGlobalCap: rows[0]?.has_global_cap === true,
+  };
+}
+
+/** Takes the oldest effects of the repos whose turn is held since an EARLIER statement, within the room of each. */
+function takeStatement(request: {
+  turns: readonly string[];
+  oldest: bigint;
+  claimedBy: string;
+  limit: number;
+}) {
+  const claims = table('effect_claim');
+  return sql<ClaimedRow>`
+    with turn as materialized (
+      select given.repo_id,
+             case when r.paused_at is not null then 0
+                  when r.cap is not null
+                  then r.cap - (select count(*) from ${claims} c where c.repo_id = given.repo_id)
+                  else ${request.limit}::bigint end as room
+        from (select unnest(${request.turns}::text[]) collate "C" as repo_id) given
+        left join ${table('repo')} r on r.repo_id = given.repo_id
+    ), total as materialized (
+      select (select jsonb_object_agg(repo_id, room) from turn) as rooms,
+             (select coalesce(l.global_cap - (select count(*) from ${claims}), ${request.limit}::bigint)
+                from ${table('queue_limit')} l) as room
+    ), oldest as materialized (
+      select q.effect_id, q.repo_id, q.name, q.payload, q.attempts + 1 as attempt, q.max_attempts, q.push_id
+        from ${table('effect_queue')} q
+       where q.run_at is null and q.effect_id >= ${request.oldest}
+         and q.repo_id = any(array(select turn.repo_id from turn where room > 0))
+         and (select c.claim_number from ${claims} c where c.effect_id = q.effect_id) is null
+       order by q.effect_id limit ${request.limit}
+         for update of q skip locked
+    ), ranked as (
+      select oldest.*, row_number() over (partition by repo_id order by effect_id) as nth from oldest
+    ), within as (
+      select ranked.*, row_number() over (order by effect_id) as nth_of_all
+        from ranked, total where nth <= (total.rooms ->> repo_id)::bigint
+    ), numbered as materialized (
+      select ${nextClaimNumber} as claim_number, ${request.claimedBy}::text as claimant, picked.*
+        from (select within.* from within, total where nth_of_all <= total.room order by effect_id) picked
+    ), kept as (
+      insert into ${claims} (repo_id, claim_number, effect_id, attempt, claimant)
+      select repo_id, claim_number, effect_id, attempt, claimant from numbered
+    )
+    select effect_id, repo_id, claim_number, attempt, claimant, name, payload, max_attempts, push_id
+      from numbered order by effect_id`;
+}
