@@ -43,7 +43,11 @@ export async function startTestServer(env: NodeJS.ProcessEnv): Promise<TestServe
 async function embedded(major: PostgresMajor, why: string): Promise<TestServer> {
   const server = await startThrowawayPostgres({ version: major });
   const version = await serverVersion(server.url);
-  return { url: server.url, choice: `PostgreSQL ${version} of the dependencies (${why})`, stop: server.stop };
+  return {
+    url: server.url,
+    choice: `PostgreSQL ${version} of the dependencies (${why})`,
+    stop: () => server.stop(),
+  };
 }
 
 async function container(major: PostgresMajor, engine: string): Promise<TestServer> {
