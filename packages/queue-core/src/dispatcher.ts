@@ -8,3 +8,4 @@ export { fairClaim, type ClaimFinding, type FairClaim, type FairClaimOptions } f
 export type { ClaimTurn } from './fair-claim-take.ts';
 export { dispatcherClaim } from './dispatcher-claim.ts';
 export { dispatcherComplete, dispatcherCompleteMany } from './dispatcher-complete.ts';
+export { dispatcherClaimsOf } from './claims-of.ts';
