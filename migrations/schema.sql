@@ -1,0 +1,398 @@
+-- Generated from the migrations by npm run codegen: the schema in one piece, to be read, not run.
+
+create sequence effect_claim_number_seq;
+
+create sequence effect_id_seq;
+
+-- A dispatcher process that is believed alive. Declared dead: its row is gone.
+create table dispatcher (
+  -- The claimant of its claims. A process that was declared dead comes back under a new one.
+  dispatcher_id uuid not null default gen_random_uuid(),
+  -- Where it runs.
+  host text not null,
+  -- Its process id on that host.
+  pid integer not null,
+  -- Most effects it runs at once.
+  slots integer not null,
+  -- Dead when its heartbeat is older than this, in milliseconds by the database clock.
+  lease_ms integer not null,
+  -- It found nothing and waits: an enqueue sends a notification only if somebody sleeps.
+  is_sleeping boolean not null default false,
+  -- When it registered.
+  started_at timestamp with time zone not null default now(),
+  -- Last heartbeat, by the database clock.
+  heartbeat_at timestamp with time zone not null default now(),
+  constraint dispatcher_pkey PRIMARY KEY (dispatcher_id),
+  constraint lease_is_positive CHECK (lease_ms > 0),
+  constraint slots_are_positive CHECK (slots > 0)
+) with (
+  fillfactor=90,
+  autovacuum_vacuum_scale_factor=0,
+  autovacuum_vacuum_threshold=5000,
+  autovacuum_vacuum_insert_scale_factor=0,
+  autovacuum_vacuum_insert_threshold=50000,
+  autovacuum_analyze_scale_factor=0,
+  autovacuum_analyze_threshold=20000,
+  autovacuum_vacuum_cost_delay=0
+);
+
+-- An open claim: who runs which effect. Its own table, so that a claim does not rewrite the payload.
+create table effect_claim (
+  -- Repo of the effect; a repo's claimed effects are counted here.
+  repo_id text collate "C" not null,
+  -- Never reused; taken under the repo's turn lock, so that within a repo it rises in commit order.
+  claim_number bigint not null default nextval('effect_claim_number_seq'::regclass),
+  -- The effect.
+  effect_id bigint not null,
+  -- Which attempt this is, from 1. The fence, together with claim number and claimant.
+  attempt integer not null,
+  -- A dispatcher's id, or the name a caller of the repo-scoped claim gave.
+  claimant text not null,
+  -- When, by the database clock.
+  claimed_at timestamp with time zone not null default now(),
+  constraint effect_claim_pkey PRIMARY KEY (repo_id, claim_number),
+  constraint effect_has_one_claim UNIQUE (effect_id),
+  constraint attempt_is_positive CHECK (attempt > 0),
+  constraint claimant_is_named CHECK (claimant <> ''::text)
+) with (
+  fillfactor=90,
+  autovacuum_vacuum_scale_factor=0,
+  autovacuum_vacuum_threshold=5000,
+  autovacuum_vacuum_insert_scale_factor=0,
+  autovacuum_vacuum_insert_threshold=50000,
+  autovacuum_analyze_scale_factor=0,
+  autovacuum_analyze_threshold=20000,
+  autovacuum_vacuum_cost_delay=0
+);
+create index effect_claim_claimant_idx on effect_claim (claimant);
+create unique index effect_claim_number_idx on effect_claim (claim_number);
+
+-- A dedup key in force: enqueueing it again returns the effect it names.
+create table effect_dedup (
+  -- Tenant.
+  repo_id text collate "C" not null,
+  -- Caller's key, at most 200 bytes.
+  dedup_key text collate "C" not null,
+  -- The effect that holds the key.
+  effect_id bigint not null,
+  -- Whether the key stays in force after its effect is done.
+  is_retained boolean not null,
+  -- When its effect was done; retention removes it some time later.
+  done_at timestamp with time zone,
+  constraint effect_dedup_pkey PRIMARY KEY (repo_id, dedup_key),
+  constraint dedup_key_is_short CHECK (octet_length(dedup_key) >= 1 AND octet_length(dedup_key) <= 200),
+  constraint only_a_retained_key_outlives_its_effect CHECK (done_at IS NULL OR is_retained)
+) with (
+  fillfactor=90,
+  autovacuum_vacuum_scale_factor=0,
+  autovacuum_vacuum_threshold=5000,
+  autovacuum_vacuum_insert_scale_factor=0,
+  autovacuum_vacuum_insert_threshold=50000,
+  autovacuum_analyze_scale_factor=0,
+  autovacuum_analyze_threshold=20000,
+  autovacuum_vacuum_cost_delay=0
+);
+create index effect_dedup_done_idx on effect_dedup (done_at) where (done_at IS NOT NULL);
+create index effect_dedup_effect_idx on effect_dedup (effect_id);
+
+-- A finished effect. Partitioned by day; retention drops partitions.
+create table effect_history (
+  -- Same id as while it waited.
+  effect_id bigint not null,
+  -- Tenant.
+  repo_id text collate "C" not null,
+  -- What people call it.
+  name text not null,
+  -- Opaque text: the work order.
+  payload text not null,
+  -- done, dead, cancelled, superseded or skipped; never changes.
+  state text not null,
+  -- Of done: pass, fail, timeout, or remote (settled where the executor cannot see it).
+  outcome text,
+  -- Why it is not done, or a remark on how it was.
+  reason text,
+  -- As enqueued.
+  priority smallint not null,
+  -- Attempts spent, the last one included.
+  attempts integer not null,
+  -- Attempts that were allowed.
+  max_attempts integer not null,
+  -- As enqueued.
+  dedup_key text collate "C",
+  -- As enqueued.
+  concurrency_group text collate "C",
+  -- The push that caused it.
+  push_id text collate "C",
+  -- Last claim; NULL: never claimed.
+  claim_number bigint,
+  -- Last claimant; NULL: never claimed.
+  claimant text,
+  -- Ref that holds its result; NULL: none.
+  result_ref text collate "C",
+  -- When it was accepted.
+  enqueued_at timestamp with time zone not null,
+  -- When the last claim was made.
+  claimed_at timestamp with time zone,
+  -- When it finished, by the database clock.
+  finished_at timestamp with time zone not null default now(),
+  constraint effect_history_pkey PRIMARY KEY (effect_id, finished_at),
+  constraint only_done_has_an_outcome CHECK ((state = 'done'::text) = (outcome IS NOT NULL)),
+  constraint outcome_is_known CHECK (outcome = ANY (ARRAY['pass'::text, 'fail'::text, 'timeout'::text, 'remote'::text])),
+  constraint state_is_finished CHECK (state = ANY (ARRAY['done'::text, 'dead'::text, 'cancelled'::text, 'superseded'::text, 'skipped'::text])),
+  constraint unfinished_work_has_a_reason CHECK (state = 'done'::text OR reason IS NOT NULL)
+) partition by range (finished_at);
+create index effect_history_repo_idx on effect_history (repo_id, finished_at DESC);
+
+create table effect_history_default partition of effect_history default;
+
+-- A chunk of an effect's output. Partitioned by day; retention drops partitions.
+create table effect_log (
+  -- The effect.
+  effect_id bigint not null,
+  -- The claim that wrote it: one run of the effect.
+  claim_number bigint not null,
+  -- Position within the run, from 1; a gap is a lost chunk.
+  seq integer not null,
+  -- Attempt number of that claim.
+  attempt integer not null,
+  -- Output as it came, standard output and error together.
+  bytes bytea not null,
+  -- When it was stored.
+  logged_at timestamp with time zone not null default now(),
+  constraint effect_log_pkey PRIMARY KEY (effect_id, claim_number, seq, logged_at)
+) partition by range (logged_at);
+
+create table effect_log_default partition of effect_log default;
+
+-- An unfinished effect. Scheduled while run_at is set, claimed while effect_claim names it, else enqueued.
+create table effect_queue (
+  -- Rises with age; never reused.
+  effect_id bigint not null default nextval('effect_id_seq'::regclass),
+  -- Tenant; need not have a repo row.
+  repo_id text collate "C" not null,
+  -- What people call it, such as the effect definition's name.
+  name text not null default ''::text,
+  -- Opaque text: the work order.
+  payload text not null,
+  -- Higher runs first, within its repo only.
+  priority smallint not null default 0,
+  -- Attempts spent so far; an open claim runs attempt attempts + 1.
+  attempts integer not null default 0,
+  -- Attempts allowed; after the last one the effect is dead.
+  max_attempts integer not null default 3,
+  -- Not before this instant; NULL: it waits for its turn now.
+  run_at timestamp with time zone,
+  -- Key under which effect_dedup names it.
+  dedup_key text collate "C",
+  -- Group within the repo in which a newer effect may supersede waiting ones.
+  concurrency_group text collate "C",
+  -- The push that caused it; NULL: none did.
+  push_id text collate "C",
+  -- Why the previous attempt did not finish.
+  last_error text,
+  -- When it was accepted, by the database clock.
+  enqueued_at timestamp with time zone not null default now(),
+  constraint effect_queue_pkey PRIMARY KEY (effect_id),
+  constraint attempts_are_not_negative CHECK (attempts >= 0),
+  constraint effect_name_is_short CHECK (octet_length(name) <= 300),
+  constraint max_attempts_is_positive CHECK (max_attempts >= 1 AND max_attempts <= 1000),
+  constraint unfinished_effect_has_attempts_left CHECK (attempts < max_attempts)
+) with (
+  fillfactor=90,
+  autovacuum_vacuum_scale_factor=0,
+  autovacuum_vacuum_threshold=5000,
+  autovacuum_vacuum_insert_scale_factor=0,
+  autovacuum_vacuum_insert_threshold=50000,
+  autovacuum_analyze_scale_factor=0,
+  autovacuum_analyze_threshold=20000,
+  autovacuum_vacuum_cost_delay=0
+);
+create index effect_queue_claim_idx on effect_queue (repo_id, priority DESC, effect_id) where (run_at IS NULL);
+create index effect_queue_due_idx on effect_queue (run_at, effect_id) where (run_at IS NOT NULL);
+create index effect_queue_group_idx on effect_queue (repo_id, concurrency_group, effect_id) where (concurrency_group IS NOT NULL);
+create index effect_queue_repo_due_idx on effect_queue (repo_id, run_at, effect_id) where (run_at IS NOT NULL);
+
+-- The signed record of one accepted push; its OID is the push id.
+create table op_record (
+  -- OID of the op record, a git commit object.
+  push_id text collate "C" not null,
+  -- Repository.
+  repo_id text collate "C" not null,
+  -- Position in the repository's log, from 1, without gaps.
+  seq bigint not null,
+  -- Push id of the previous op record; NULL for the first.
+  parent text collate "C",
+  -- Blob OID of the push certificate; NULL when the push was not signed.
+  cert_oid text collate "C",
+  -- Who pushed, as far as it was proven.
+  signer text,
+  -- Armoured SSH signature of the server over the commit object without its gpgsig header.
+  signature text,
+  -- The commit object's bytes, signature included; hashing them gives the push id.
+  body bytea,
+  -- When the push was committed, by the database clock.
+  created_at timestamp with time zone not null default now(),
+  constraint op_record_pkey PRIMARY KEY (push_id),
+  constraint op_record_cert_is_used_once UNIQUE (repo_id, cert_oid),
+  constraint op_record_seq_is_unique UNIQUE (repo_id, seq),
+  constraint op_record_repo_id_fkey FOREIGN KEY (repo_id) REFERENCES repo(repo_id) ON DELETE CASCADE,
+  constraint cert_oid_is_an_oid CHECK (cert_oid ~ '^([0-9a-f]{40}|[0-9a-f]{64})$'::text),
+  constraint op_parent_is_an_oid CHECK (parent ~ '^([0-9a-f]{40}|[0-9a-f]{64})$'::text),
+  constraint op_record_body_is_signed CHECK ((body IS NULL) = (signature IS NULL)),
+  constraint push_id_is_an_oid CHECK (push_id ~ '^([0-9a-f]{40}|[0-9a-f]{64})$'::text)
+);
+
+-- Limits of the whole queue: one row.
+create table queue_limit (
+  -- Always true.
+  is_singleton boolean not null default true,
+  -- Most effects of all repos that may be claimed at once; NULL: no limit.
+  global_cap integer,
+  constraint queue_limit_pkey PRIMARY KEY (is_singleton),
+  constraint global_cap_is_positive CHECK (global_cap > 0),
+  constraint there_is_one_row CHECK (is_singleton)
+);
+
+-- A ref of a repository. This table is the truth; packed-refs on disk is a cache of it.
+create table ref (
+  -- Repository.
+  repo_id text collate "C" not null,
+  -- Full name, such as refs/heads/main.
+  name text collate "C" not null,
+  -- What it points at, in lower-case hex.
+  oid text collate "C" not null,
+  constraint ref_pkey PRIMARY KEY (repo_id, name),
+  constraint ref_repo_id_fkey FOREIGN KEY (repo_id) REFERENCES repo(repo_id) ON DELETE CASCADE,
+  constraint ref_name_is_below_refs CHECK (name ~~ 'refs/%'::text AND octet_length(name) <= 1024),
+  constraint ref_oid_is_an_oid CHECK (oid ~ '^([0-9a-f]{40}|[0-9a-f]{64})$'::text)
+);
+
+-- One applied ref edit; append-only.
+create table reflog (
+  -- Repository.
+  repo_id text collate "C" not null,
+  -- Rises with each edit.
+  reflog_id bigint not null generated always as identity,
+  -- The push that made the edit.
+  push_id text collate "C" not null,
+  -- Full name of the ref.
+  name text collate "C" not null,
+  -- Value before; NULL: the ref did not exist.
+  old_oid text collate "C",
+  -- Value after; NULL: the ref was deleted.
+  new_oid text collate "C",
+  -- When the push was committed.
+  created_at timestamp with time zone not null default now(),
+  constraint reflog_pkey PRIMARY KEY (repo_id, reflog_id),
+  constraint reflog_push_id_fkey FOREIGN KEY (push_id) REFERENCES op_record(push_id) ON DELETE CASCADE DEFERRABLE INITIALLY DEFERRED,
+  constraint reflog_repo_id_fkey FOREIGN KEY (repo_id) REFERENCES repo(repo_id) ON DELETE CASCADE,
+  constraint reflog_edit_changes_something CHECK (old_oid IS DISTINCT FROM new_oid)
+);
+create index reflog_of_push_idx on reflog (push_id);
+create index reflog_of_ref_idx on reflog (repo_id, name, reflog_id);
+
+-- A repository: the tenant of the queue and the owner of refs.
+create table repo (
+  -- Text key such as acme/api.
+  repo_id text collate "C" not null,
+  -- Hash of its objects: sha1 or sha256.
+  object_format text not null default 'sha1'::text,
+  -- The branch a clone checks out: the first branch ever pushed.
+  head_ref text collate "C" not null default 'refs/heads/main'::text,
+  -- Most effects of this repo that may be claimed at once; NULL: the dispatcher's default.
+  cap integer,
+  -- Share of the service relative to other repos that have work, 1 to 1000.
+  weight integer not null default 1,
+  -- Since when nothing of this repo is claimed; NULL: it is not paused.
+  paused_at timestamp with time zone,
+  -- Most effects that may wait; a match beyond it is recorded as skipped. NULL: no limit.
+  max_queued integer,
+  -- Rises by one with each accepted push; an on-disk cache of refs compares it.
+  refs_version bigint not null default 0,
+  -- Sequence number of the newest op record; 0: none yet.
+  op_seq bigint not null default 0,
+  -- Push id of the newest op record, parent of the next one.
+  op_tip text collate "C",
+  -- When the repository was first pushed to or set up.
+  created_at timestamp with time zone not null default now(),
+  constraint repo_pkey PRIMARY KEY (repo_id),
+  constraint cap_is_positive CHECK (cap >= 1 AND cap <= 100000),
+  constraint max_queued_is_not_negative CHECK (max_queued >= 0),
+  constraint object_format_is_known CHECK (object_format = ANY (ARRAY['sha1'::text, 'sha256'::text])),
+  constraint op_tip_is_an_oid CHECK (op_tip ~ '^([0-9a-f]{40}|[0-9a-f]{64})$'::text),
+  constraint repo_id_is_a_short_path CHECK (repo_id ~ '^[A-Za-z0-9._/@:+-]{1,200}$'::text),
+  constraint weight_is_within_1_and_1000 CHECK (weight >= 1 AND weight <= 1000)
+);
+
+-- A small git object (op record, certificate, definition), readable from any machine.
+create table small_object (
+  -- Repository.
+  repo_id text collate "C" not null,
+  -- Its OID: the hash of "<kind> <length>\0<bytes>".
+  oid text collate "C" not null,
+  -- Git object type.
+  kind text not null,
+  -- Content without the header; at most 2 MiB.
+  bytes bytea not null,
+  -- When a committed push began to need it; NULL: staged, and swept after a while.
+  promoted_at timestamp with time zone,
+  -- When it was stored.
+  created_at timestamp with time zone not null default now(),
+  constraint small_object_pkey PRIMARY KEY (repo_id, oid),
+  constraint small_object_repo_id_fkey FOREIGN KEY (repo_id) REFERENCES repo(repo_id) ON DELETE CASCADE,
+  constraint small_object_is_small CHECK (octet_length(bytes) <= 2097152),
+  constraint small_object_kind_is_known CHECK (kind = ANY (ARRAY['commit'::text, 'tree'::text, 'blob'::text, 'tag'::text])),
+  constraint small_object_oid_is_an_oid CHECK (oid ~ '^([0-9a-f]{40}|[0-9a-f]{64})$'::text)
+);
+create index small_object_staged_idx on small_object (created_at) where (promoted_at IS NULL);
+
+-- Every effect, unfinished and finished, for readers.
+create view effect as
+ SELECT q.effect_id,
+    q.repo_id,
+    q.name,
+    q.payload,
+        CASE
+            WHEN c.effect_id IS NOT NULL THEN 'claimed'::text
+            WHEN q.run_at IS NOT NULL THEN 'scheduled'::text
+            ELSE 'enqueued'::text
+        END AS state,
+    NULL::text AS outcome,
+    q.last_error AS reason,
+    q.priority,
+    COALESCE(c.attempt, q.attempts) AS attempts,
+    q.max_attempts,
+    q.run_at,
+    q.dedup_key,
+    q.concurrency_group,
+    q.push_id,
+    c.claim_number,
+    c.claimant,
+    NULL::text AS result_ref,
+    q.enqueued_at,
+    c.claimed_at,
+    NULL::timestamp with time zone AS finished_at
+   FROM effect_queue q
+     LEFT JOIN effect_claim c ON c.effect_id = q.effect_id
+UNION ALL
+ SELECT h.effect_id,
+    h.repo_id,
+    h.name,
+    h.payload,
+    h.state,
+    h.outcome,
+    h.reason,
+    h.priority,
+    h.attempts,
+    h.max_attempts,
+    NULL::timestamp with time zone AS run_at,
+    h.dedup_key,
+    h.concurrency_group,
+    h.push_id,
+    h.claim_number,
+    h.claimant,
+    h.result_ref,
+    h.enqueued_at,
+    h.claimed_at,
+    h.finished_at
+   FROM effect_history h;
