@@ -1,0 +1,108 @@
+import { spawn } from 'node:child_process';
+import { CommandError } from './command-error.ts';
+import { withoutCredentials } from './without-credentials.ts';
+
+export interface GitResult {
+  readonly code: number;
+  readonly stdout: Buffer;
+  /** Without the user part of any URL. */
+  readonly stderr: string;
+}
+
+export interface Git {
+  /** Runs git in the person's folder and waits for its end, whatever its exit code. */
+  run(args: readonly string[], options?: GitOptions): Promise<GitResult>;
+  /** The same, for commands that have to succeed; returns standard output without the last line end. */
+  must(args: readonly string[], options?: GitOptions): Promise<string>;
+}
+
+export interface GitOptions {
+  readonly input?: string | Uint8Array;
+  readonly env?: Readonly<Record<string, string>>;
+}
+
+/**
+ * What git gets of the environment: how to reach a remote as this person, and how they set git up. Nothing that would
+ * point it at another repository, index or work tree, as a hook's environment does.
+ */
+const PASSED_ON = new Set(
+  `PATH HOME USER LOGNAME SHELL TMPDIR TERM DISPLAY WAYLAND_DISPLAY XDG_CONFIG_HOME XDG_RUNTIME_DIR
+   DBUS_SESSION_BUS_ADDRESS SSH_AUTH_SOCK SSH_AGENT_PID SSH_ASKPASS GNUPGHOME GPG_TTY GIT_SSH GIT_SSH_COMMAND
+   GIT_SSH_VARIANT GIT_ASKPASS GIT_TERMINAL_PROMPT GIT_EXEC_PATH GIT_SSL_CAINFO GIT_SSL_CAPATH GIT_SSL_NO_VERIFY
+   SSL_CERT_FILE SSL_CERT_DIR HTTP_PROXY HTTPS_PROXY ALL_PROXY NO_PROXY http_proxy https_proxy all_proxy no_proxy
+   GIT_AUTHOR_NAME GIT_AUTHOR_EMAIL GIT_COMMITTER_NAME GIT_COMMITTER_EMAIL EMAIL GIT_CEILING_DIRECTORIES`.split(
+    /\s+/,
+  ),
+);
+
+const OUTPUT_BYTES_MAX = 32 * 1024 * 1024;
+
+/** git, as the person would run it in `cwd`. */
+export function createGit(cwd: string, env: Readonly<Record<string, string | undefined>>): Git {
+  const own: Record<string, string> = { LC_ALL: 'C' };
+  for (const [name, value] of Object.entries(env)) {
+    if (value !== undefined && (PASSED_ON.has(name) || name.startsWith('GIT_CONFIG_'))) own[name] = value;
+  }
+  const run: Git['run'] = (args, options = {}) =>
+    runGit(cwd, { ...own, ...options.env }, args, options.input);
+  return {
+    run,
+    must: async (args, options) => {
+      const { code, stdout, stderr } = await run(args, options);
+      if (code === 0) return stdout.toString('utf8').replace(/\n$/, '');
+      if (/not a git repository/.test(stderr)) {
+        throw new CommandError(
+          'this folder is not in a git repository',
+          'Go to a clone of the repository and run it there.',
+        );
+      }
+      throw new CommandError(
+        `git ${args[0]} failed: ${lastLine(stderr)}`,
+        'Check that the same works with git itself, then try again.',
+      );
+    },
+  };
+}
+
+/** What git had to say in the end, without its prefixes. */
+export function lastLine(stderr: string): string {
+  const lines = stderr.split('\n').filter((line) => line.trim() !== '');
+  const told = lines.filter((line) => /^(?:fatal|error|remote): /.test(line));
+  return (told.at(-1) ?? lines.at(-1) ?? 'it gave no reason').replace(/^(?:fatal|error|remote): /, '');
+}
+
+async function runGit(
+  cwd: string,
+  env: Record<string, string>,
+  args: readonly string[],
+  input: string | Uint8Array = '',
+): Promise<GitResult> {
+  const child = spawn('git', args, { cwd, env, stdio: ['pipe', 'pipe', 'pipe'] });
+  const stdout: Buffer[] = [];
+  const stderr: Buffer[] = [];
+  let bytes = 0;
+  const keep = (kept: Buffer[]) => (chunk: Buffer) => {
+    bytes += chunk.length;
+    if (bytes <= OUTPUT_BYTES_MAX) kept.push(chunk);
+    else child.kill();
+  };
+  child.stdout.on('data', keep(stdout));
+  child.stderr.on('data', keep(stderr));
+  // git may end without reading all of it; its exit code says what happened.
+  child.stdin.on('error', () => {});
+  child.stdin.end(input);
+  const ended = Promise.withResolvers<number>();
+  child.on('error', ended.reject);
+  child.on('close', (code) => ended.resolve(code ?? 1));
+  try {
+    const code = await ended.promise;
+    return {
+      code,
+      stdout: Buffer.concat(stdout),
+      stderr: withoutCredentials(Buffer.concat(stderr).toString('utf8')),
+    };
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
+    throw new CommandError('git was not found', 'Install git 2.39 or newer, or put it on the PATH.');
+  }
+}

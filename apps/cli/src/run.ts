@@ -1,0 +1,145 @@
+import { Command, CommanderError, InvalidArgumentError, Option } from 'commander';
+import { explain } from './command-error.ts';
+import { addEffect, listEffects, removeEffect, showEffect } from './effect-commands.ts';
+import { showLog } from './log-command.ts';
+import { migrateDatabase } from './migrate-command.ts';
+import { showQueue } from './queue-command.ts';
+import { setRepo, showRepo, type RepoChanges } from './repo-commands.ts';
+import type { Terminal } from './terminal.ts';
+
+const FAILED = 1;
+const USED_WRONGLY = 2;
+
+/** Runs one command line and returns its exit code: 0 done, 1 failed, 2 used wrongly. */
+export async function run(args: readonly string[], terminal: Terminal): Promise<number> {
+  try {
+    await createProgram(terminal).parseAsync(args, { from: 'user' });
+    return 0;
+  } catch (error) {
+    if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : USED_WRONGLY;
+    if (terminal.signal.aborted && error === terminal.signal.reason) return 0;
+    terminal.stderr.write(explain(error));
+    return FAILED;
+  }
+}
+
+function createProgram(terminal: Terminal): Command {
+  const program = new Command('sluice')
+    .description('Effects of git pushes: define them, see why they wait, read what they wrote.')
+    .exitOverride()
+    .configureOutput({
+      writeOut: (text) => terminal.stdout.write(text),
+      writeErr: (text) => terminal.stderr.write(text),
+      outputError: (text, write) => {
+        write(
+          `sluice: ${text
+            .replace(/^error: /, '')
+            .trim()
+            .replaceAll('\n', ' ')}\n  next: see sluice --help\n`,
+        );
+      },
+    });
+  addEffectCommands(program, terminal);
+  addQueueCommands(program, terminal);
+  addRepoCommands(program, terminal);
+  program
+    .command('migrate')
+    .description("bring the database to this version's schema")
+    .action(() => migrateDatabase(terminal));
+  return program;
+}
+
+function addEffectCommands(program: Command, terminal: Terminal): void {
+  const effect = program
+    .command('effect')
+    .description('the definitions of a repository; run these in a clone of it');
+  const remote = () => new Option('--remote <remote>', 'name or URL of the repository').default('origin');
+  type Options = { remote: string };
+  effect
+    .command('add <name> <file>')
+    .description('check a definition and push it, in place of one of the same name')
+    .addOption(remote())
+    .action((name: string, file: string, options: Options) =>
+      addEffect(terminal, name, file, options.remote),
+    );
+  effect
+    .command('list')
+    .description('the definitions with what triggers them')
+    .addOption(remote())
+    .action((options: Options) => listEffects(terminal, options.remote));
+  effect
+    .command('show <name>')
+    .description('the text of a definition')
+    .addOption(remote())
+    .action((name: string, options: Options) => showEffect(terminal, name, options.remote));
+  effect
+    .command('remove <name>')
+    .description('delete a definition; effects already queued still run')
+    .addOption(remote())
+    .action((name: string, options: Options) => removeEffect(terminal, name, options.remote));
+}
+
+function addQueueCommands(program: Command, terminal: Terminal): void {
+  program
+    .command('queue')
+    .description('what runs, what waits and for what, and what finished last')
+    .option('--repo <repo>', 'only this repository')
+    .option('--limit <n>', 'rows per section', whole(1, 1000), 20)
+    .option('--watch', 'keep showing it until interrupted')
+    .action((options: { repo?: string; limit: number; watch?: true }) => showQueue(terminal, options));
+  program
+    .command('log <effect>')
+    .description("an effect's output, all attempts")
+    .option('--follow', 'keep showing it until the effect has finished')
+    .action((effect: string, options: { follow?: true }) => showLog(terminal, effect, options));
+}
+
+function addRepoCommands(program: Command, terminal: Terminal): void {
+  const repo = program.command('repo').description('limits of a repository');
+  repo
+    .command('show <repo>')
+    .description('its limits')
+    .action((repoId: string) => showRepo(terminal, repoId));
+  repo
+    .command('set <repo>')
+    .description('change its limits')
+    .option(
+      '--cap <n>',
+      "most effects at once, or none for the dispatcher's default",
+      orNone(whole(1, 100_000)),
+    )
+    .option('--weight <n>', 'share of the service relative to other repositories', whole(1, 1000))
+    .option('--max-queued <n>', 'most effects that may wait, or none', orNone(whole(0, 2_147_483_647)))
+    .addOption(new Option('--pause', 'start nothing of it').conflicts('resume'))
+    .option('--resume', 'start its effects again')
+    .action((repoId: string, options: SetOptions) => setRepo(terminal, repoId, changesOf(options)));
+}
+
+interface SetOptions {
+  cap?: number | 'none';
+  weight?: number;
+  maxQueued?: number | 'none';
+  pause?: true;
+  resume?: true;
+}
+
+function changesOf({ cap, weight, maxQueued, pause, resume }: SetOptions): RepoChanges {
+  return {
+    ...(cap === undefined ? {} : { cap: cap === 'none' ? null : cap }),
+    ...(weight === undefined ? {} : { weight }),
+    ...(maxQueued === undefined ? {} : { maxQueued: maxQueued === 'none' ? null : maxQueued }),
+    ...(pause || resume ? { isPaused: pause === true } : {}),
+  };
+}
+
+function whole(min: number, max: number): (text: string) => number {
+  return (text) => {
+    const value = /^\d{1,10}$/.test(text) ? Number(text) : -1;
+    if (value >= min && value <= max) return value;
+    throw new InvalidArgumentError(`Expected a whole number from ${min} to ${max}.`);
+  };
+}
+
+function orNone(parse: (text: string) => number): (text: string) => number | 'none' {
+  return (text) => (text === 'none' ? 'none' : parse(text));
+}

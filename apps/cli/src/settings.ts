@@ -1,0 +1,46 @@
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { CommandError } from './command-error.ts';
+
+/** Where `npm start` says which database it runs. */
+const LOCAL_FILE = join('.sluice', 'local.json');
+const PROJECT_ROOT = join(import.meta.dirname, '../../..');
+
+/** `DATABASE_URL`, or, when it is unset, the database of the local start in `root`. */
+export async function readDatabaseUrl(
+  env: Readonly<Record<string, string | undefined>>,
+  root = PROJECT_ROOT,
+): Promise<string> {
+  const url = env['DATABASE_URL'] ?? '';
+  if (url !== '') return checked(url, 'DATABASE_URL');
+  const file = join(root, LOCAL_FILE);
+  let text: string;
+  try {
+    text = await readFile(file, 'utf8');
+  } catch {
+    throw new CommandError(
+      `expected DATABASE_URL, or a running local start (${file}), got neither`,
+      'Set DATABASE_URL=postgres://user:password@host:5432/database, or start everything here with npm start.',
+    );
+  }
+  return checked(databaseUrlOf(text), file);
+}
+
+function databaseUrlOf(text: string): string {
+  try {
+    const value: unknown = JSON.parse(text);
+    const found =
+      typeof value === 'object' && value !== null && 'databaseUrl' in value ? value.databaseUrl : '';
+    return typeof found === 'string' ? found : '';
+  } catch {
+    return '';
+  }
+}
+
+function checked(url: string, where: string): string {
+  if (['postgres:', 'postgresql:'].includes(URL.parse(url)?.protocol ?? '')) return url;
+  throw new CommandError(
+    `${where}: expected a URL that starts with postgres://, got something else`,
+    'Set DATABASE_URL=postgres://user:password@host:5432/database.',
+  );
+}
