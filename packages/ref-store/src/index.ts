@@ -13,5 +13,6 @@ export type { AppliedEdit, RefEdit, Refusal } from './ref-edit.ts';
 export { loadServerKey, type ServerKey } from './server-key.ts';
 export { OBJECT_BYTES_MAX, stageObjects } from './stage-objects.ts';
 export { sweepStaged } from './sweep-staged.ts';
+export { verifyLog, type LogCheck, type LogProblem } from './verify-log.ts';
 export { verifyOpRecord, type OpRecordCheck } from './verify-op-record.ts';
 export { watchRefs, type WatchRefsOptions } from './watch-refs.ts';

@@ -32,11 +32,11 @@ export async function lockRepo(
   trx: Transaction<DB>,
   { repoId, create }: LockRepoOptions,
 ): Promise<LockedRepo | undefined> {
+  if (create !== undefined) assertRepoId(repoId);
   const found = await selectForUpdate(trx, repoId);
   if (found !== undefined || create === undefined) return found;
-  assertRepoId(repoId);
   const wrong = create.headRef === undefined ? null : checkRefName(create.headRef);
-  if (wrong !== null) throw new SluiceError('invalid_argument', `headRef: the name ${wrong}`);
+  if (wrong !== null) throw new SluiceError('invalid_argument', `headRef: ${wrong}`);
   await trx
     .insertInto('repo')
     .values({

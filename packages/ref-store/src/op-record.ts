@@ -64,16 +64,7 @@ export function buildOpRecord(input: OpRecordInput): OpRecord {
   const edits = object('blob', Buffer.from(encodeEdits(format, input.edits)));
   const certificate =
     input.certificate === undefined ? undefined : object('blob', Buffer.from(input.certificate));
-  const entries = [
-    ...(certificate ? [{ name: 'certificate', ...certificate }] : []),
-    { name: 'edits', ...edits },
-  ];
-  const tree = object(
-    'tree',
-    Buffer.concat(
-      entries.flatMap(({ name, oid }) => [Buffer.from(`100644 ${name}\0`), Buffer.from(oid, 'hex')]),
-    ),
-  );
+  const tree = object('tree', encodeTree(edits.oid, certificate?.oid ?? null));
   const header = [
     `tree ${tree.oid}`,
     ...(input.parent === null ? [] : [`parent ${input.parent}`]),
@@ -91,6 +82,16 @@ export function buildOpRecord(input: OpRecordInput): OpRecord {
     body: commit.bytes,
     objects: [edits, ...(certificate ? [certificate] : []), tree, commit],
   };
+}
+
+/** The tree of an op record; git wants the entries in order of their names. */
+export function encodeTree(edits: Oid, certificate: Oid | null): Buffer {
+  const entry = (name: string, oid: Oid): Buffer =>
+    Buffer.concat([Buffer.from(`100644 ${name}\0`), Buffer.from(oid, 'hex')]);
+  return Buffer.concat([
+    ...(certificate === null ? [] : [entry('certificate', certificate)]),
+    entry('edits', edits),
+  ]);
 }
 
 /** One line per changed ref, in byte order of the names: `<old> <new> <name>`, zeros where there is no object. */

@@ -1,8 +1,14 @@
 import { table, type DB } from '@sluice/db';
-import { sql, type Transaction } from 'kysely';
+import { sql, type RawBuilder, type Transaction } from 'kysely';
 import { directoriesOf, type NamedRefs } from './judge-edits.ts';
 import type { Oid } from './oid.ts';
 import type { RefEdit } from './ref-edit.ts';
+
+interface NamedRefRow {
+  name: string;
+  oid: Oid | null;
+  below: string | null;
+}
 
 /** Reads all that {@link judgeEdits} needs to know, in one statement whatever the number of edits. */
 export async function readNamedRefs(
@@ -10,12 +16,24 @@ export async function readNamedRefs(
   repoId: string,
   edits: readonly RefEdit[],
 ): Promise<NamedRefs> {
+  const { rows } = await namedRefsQuery(repoId, edits).execute(trx);
+  const current = new Map<string, Oid>();
+  const below = new Map<string, string>();
+  for (const row of rows) {
+    if (row.oid !== null) current.set(row.name, row.oid);
+    if (row.below !== null) below.set(row.name, row.below);
+  }
+  return { current, below };
+}
+
+/** The statement of {@link readNamedRefs}. */
+export function namedRefsQuery(repoId: string, edits: readonly RefEdit[]): RawBuilder<NamedRefRow> {
   const roles = new Map<string, 'directory' | 'set' | 'delete'>();
   for (const { name, to } of edits) {
     if (to !== null) for (const directory of directoriesOf(name)) roles.set(directory, 'directory');
   }
   for (const { name, to } of edits) roles.set(name, to === null ? 'delete' : 'set');
-  const { rows } = await sql<{ name: string; oid: Oid | null; below: string | null }>`
+  return sql<NamedRefRow>`
     with named as materialized (
       select name collate "C" as name, role
       from unnest(${[...roles.keys()]}::text[], ${[...roles.values()]}::text[]) as given (name, role)
@@ -30,12 +48,5 @@ export async function readNamedRefs(
         order by below.name limit 1
       ) end as below
     from named left join ${table('ref')} as ref on ref.repo_id = ${repoId} and ref.name = named.name
-    where named.role = 'set' or ref.oid is not null`.execute(trx);
-  const current = new Map<string, Oid>();
-  const below = new Map<string, string>();
-  for (const row of rows) {
-    if (row.oid !== null) current.set(row.name, row.oid);
-    if (row.below !== null) below.set(row.name, row.below);
-  }
-  return { current, below };
+    where named.role = 'set' or ref.oid is not null`;
 }

@@ -24,16 +24,19 @@ export function sshSign(message: Uint8Array, keyBlob: Buffer, sign: (data: Buffe
     sshString(HASH),
     sshString(signature),
   ]);
-  const lines = blob.toString('base64').match(/.{1,70}/g)!;
-  return [BEGIN, ...lines, END].join('\n');
+  return armour(blob);
 }
 
-/** The public key, in wire format, whose signature over the message this is; undefined if it is not a valid one. */
+/**
+ * The public key, in wire format, whose signature over the message this is; undefined if it is not a valid one. Accepts
+ * the spelling that {@link sshSign} makes and no other.
+ */
 export function sshVerify(message: Uint8Array, armoured: string): Buffer | undefined {
-  const lines = armoured.trimEnd().split('\n');
-  if (lines[0] !== BEGIN || lines.at(-1) !== END) return undefined;
+  const blob = Buffer.from(armoured.slice(BEGIN.length, -END.length), 'base64');
+  // Decoding skips what is not base64; only one spelling of a signature is accepted, so that no byte of it is free.
+  if (armour(blob) !== armoured) return undefined;
   try {
-    const reader = new SshReader(Buffer.from(lines.slice(1, -1).join(''), 'base64'));
+    const reader = new SshReader(blob);
     if (reader.take(MAGIC.length).toString() !== MAGIC || reader.uint32() !== 1) return undefined;
     const keyBlob = reader.string();
     if (reader.string().toString() !== NAMESPACE || reader.string().length !== 0) return undefined;
@@ -41,10 +44,15 @@ export function sshVerify(message: Uint8Array, armoured: string): Buffer | undef
     const signature = new SshReader(reader.string());
     if (!reader.isAtEnd || signature.string().toString() !== 'ssh-ed25519') return undefined;
     const isValid = verify(null, signedData(message), ed25519PublicKey(keyBlob), signature.string());
-    return isValid ? keyBlob : undefined;
+    return isValid && signature.isAtEnd ? keyBlob : undefined;
   } catch {
     return undefined;
   }
+}
+
+function armour(blob: Buffer): string {
+  const lines = blob.toString('base64').match(/.{1,70}/g) ?? [];
+  return [BEGIN, ...lines, END].join('\n');
 }
 
 function signedData(message: Uint8Array): Buffer {

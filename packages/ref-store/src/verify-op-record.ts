@@ -36,9 +36,9 @@ export function verifyOpRecord({ pushId, body, trustedKeys }: VerifyOpRecordOpti
   const end = text.indexOf('\n\n');
   if (end === -1) return invalid('the bytes are not a commit');
   const headers = parseHeaders(text.slice(0, end));
-  const signature = headers.find(({ key }) => key === SIGNATURE_HEADER[format]);
-  if (signature === undefined) return invalid('the record is not signed');
-  const unsigned = headers.filter((header) => header !== signature).map((header) => header.raw);
+  const signature = headers.pop()!;
+  if (signature.key !== SIGNATURE_HEADER[format]) return invalid('the record is not signed');
+  const unsigned = headers.map((header) => header.raw);
   const message = text.slice(end);
   const signed = sshVerify(Buffer.from(unsigned.join('\n') + message), signature.value);
   if (signed === undefined) return invalid('the signature does not match the record');

@@ -1,0 +1,190 @@
+import { execFileSync, spawnSync } from 'node:child_process';
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { beforeAll, describe, expect, test } from 'vitest';
+import { newKey, oid, temporaryFolder } from '../test/push-fixture.ts';
+import { hashObject } from './hash-object.ts';
+import { buildOpRecord, type OpRecord } from './op-record.ts';
+import type { ObjectFormat } from './oid.ts';
+import type { ServerKey } from './server-key.ts';
+import { verifyOpRecord } from './verify-op-record.ts';
+
+let key: ServerKey;
+beforeAll(async () => {
+  key = await newKey();
+});
+
+function makeChain(objectFormat: ObjectFormat, length: number): OpRecord[] {
+  const records: OpRecord[] = [];
+  for (let index = 0; index < length; index++) {
+    records.push(
+      buildOpRecord({
+        repoId: 'acme/api',
+        objectFormat,
+        seq: BigInt(index + 1),
+        parent: records.at(-1)?.pushId ?? null,
+        edits: [
+          {
+            name: 'refs/heads/main',
+            oldOid: index === 0 ? null : oid(index, objectFormat),
+            newOid: oid(index + 1, objectFormat),
+          },
+          { name: 'refs/heads/caf\u00e9', oldOid: oid(1, objectFormat), newOid: null },
+        ],
+        signer: index === 0 ? null : 'Zo\u00eb',
+        seconds: 1_764_540_000n + BigInt(index),
+        key,
+        ...(index === 1 ? { certificate: Buffer.from('certificate version 0.1\n\xff', 'latin1') } : {}),
+      }),
+    );
+  }
+  return records;
+}
+
+describe.each<ObjectFormat>(['sha1', 'sha256'])('a chain of op records in a %s repository', (format) => {
+  test('is what git reads, checks and verifies', async () => {
+    await using folder = await temporaryFolder();
+    const bare = join(folder.path, 'repo.git');
+    const signers = join(folder.path, 'allowed-signers');
+    await writeFile(signers, `sluice@localhost ${key.publicKey}\n`);
+    const env = { PATH: process.env['PATH'], HOME: folder.path, GIT_CONFIG_NOSYSTEM: '1', LC_ALL: 'C' };
+    execFileSync('git', ['init', '-q', '--bare', `--object-format=${format}`, bare], { env });
+    const git = (args: string[], input?: Buffer): string =>
+      execFileSync('git', ['-C', bare, '-c', `gpg.ssh.allowedSignersFile=${signers}`, ...args], {
+        env,
+        encoding: 'utf8',
+        stdio: 'pipe',
+        ...(input ? { input } : {}),
+      });
+    const chain = makeChain(format, 3);
+    for (const { objects } of chain) {
+      for (const { kind, bytes, oid: id } of objects) {
+        expect(git(['hash-object', '-w', '-t', kind, '--stdin'], bytes).trim()).toBe(id);
+      }
+    }
+    const tip = chain.at(-1)!.pushId;
+    git(['update-ref', 'refs/meta/ops', tip]);
+    git(['fsck', '--strict', '--no-dangling']);
+    expect(git(['rev-list', tip]).trim().split('\n')).toEqual(
+      chain.map((record) => record.pushId).toReversed(),
+    );
+    expect(git(['log', '--format=%G? %GS %GK', tip]).trim().split('\n')).toEqual(
+      Array.from({ length: 3 }, () => `G sluice@localhost ${key.fingerprint}`),
+    );
+    for (const { pushId } of chain) git(['verify-commit', pushId]);
+    expect(git(['show', `${tip}:edits`])).toBe(
+      `${oid(1, format)} ${oid(0, format)} refs/heads/caf\u00e9\n${oid(2, format)} ${oid(3, format)} refs/heads/main\n`,
+    );
+    expect(git(['rev-parse', `${chain[1]!.pushId}:certificate`]).trim()).toBe(chain[1]!.certOid);
+    expect(git(['show', '-s', '--format=%an <%ae> %at %B', tip]).trim()).toBe(
+      'Sluice <sluice@localhost> 1764540002 Push 3: 2 refs\n\nRepo: acme/api\nSeq: 3\nPushed-by: Zo\u00eb',
+    );
+  });
+
+  test('has signatures that ssh-keygen verifies', async () => {
+    await using folder = await temporaryFolder();
+    const record = makeChain(format, 1)[0]!;
+    const text = record.body.toString();
+    const payload = text.replace(/\ngpgsig(-sha256)? [^\n]*(\n [^\n]*)*/, '');
+    await writeFile(join(folder.path, 'signers'), `sluice@localhost ${key.publicKey}\n`);
+    await writeFile(join(folder.path, 'signature'), record.signature);
+    const verify = (input: string): number | null =>
+      spawnSync(
+        'ssh-keygen',
+        [
+          '-Y',
+          'verify',
+          '-n',
+          'git',
+          '-I',
+          'sluice@localhost',
+          '-f',
+          join(folder.path, 'signers'),
+          '-s',
+          join(folder.path, 'signature'),
+        ],
+        { input, stdio: ['pipe', 'ignore', 'ignore'] },
+      ).status;
+    expect(payload).not.toBe(text);
+    expect(verify(payload)).toBe(0);
+    expect(verify(payload.replace('Seq: 1', 'Seq: 2'))).not.toBe(0);
+  });
+
+  test('is verified without git', () => {
+    const chain = makeChain(format, 3);
+    for (const [index, { pushId, body, objects }] of chain.entries()) {
+      expect(verifyOpRecord({ pushId, body, trustedKeys: [`${key.publicKey} a comment`] })).toEqual({
+        status: 'valid',
+        publicKey: key.publicKey,
+        parent: chain[index - 1]?.pushId ?? null,
+        tree: objects.find((object) => object.kind === 'tree')!.oid,
+        repoId: 'acme/api',
+        seq: BigInt(index + 1),
+        signer: index === 0 ? null : 'Zo\u00eb',
+      });
+    }
+  });
+
+  test('does not survive a change of any byte', () => {
+    const { body } = makeChain(format, 2)[1]!;
+    for (let offset = 0; offset < body.length; offset++) {
+      const changed = Buffer.from(body);
+      changed[offset]! ^= 1;
+      // Under its own hash, so that only the signature can tell.
+      const check = verifyOpRecord({
+        pushId: hashObject(format, 'commit', changed),
+        body: changed,
+        trustedKeys: [key.publicKey],
+      });
+      expect(check.status, `byte ${offset}`).toBe('invalid');
+    }
+  });
+});
+
+test('tampering is named', async () => {
+  const record = makeChain('sha1', 1)[0]!;
+  const { pushId, body } = record;
+  const trustedKeys = [key.publicKey];
+  const check = (bytes: Buffer, keys = trustedKeys, id = hashObject('sha1', 'commit', bytes)) =>
+    verifyOpRecord({ pushId: id, body: bytes, trustedKeys: keys });
+  const edited = (from: string | RegExp, to: string): Buffer =>
+    Buffer.from(body.toString().replace(from, to));
+  expect(check(edited('Seq: 1', 'Seq: 2'), trustedKeys, pushId)).toEqual({
+    status: 'invalid',
+    reason: 'the bytes do not hash to the push id',
+  });
+  expect(check(edited('Seq: 1', 'Seq: 2'))).toEqual({
+    status: 'invalid',
+    reason: 'the signature does not match the record',
+  });
+  expect(check(edited(/\ngpgsig [^\n]*(\n [^\n]*)*/, ''))).toEqual({
+    status: 'invalid',
+    reason: 'the record is not signed',
+  });
+  expect(check(body, [(await newKey()).publicKey])).toEqual({
+    status: 'invalid',
+    reason: 'the record is signed by a key that is not trusted',
+  });
+  expect(check(Buffer.from('nonsense'))).toEqual({ status: 'invalid', reason: 'the bytes are not a commit' });
+});
+
+test('a message cannot pass itself off as the lines Sluice adds', () => {
+  const input = {
+    repoId: 'a',
+    objectFormat: 'sha1',
+    seq: 1n,
+    parent: null,
+    edits: [],
+    signer: null,
+    seconds: 0n,
+    key,
+  } as const;
+  const { pushId, body } = buildOpRecord({ ...input, message: 'Fix\n\nRepo: evil\nSeq: 9\nPushed-by: root' });
+  expect(verifyOpRecord({ pushId, body, trustedKeys: [key.publicKey] })).toMatchObject({
+    repoId: 'a',
+    seq: 1n,
+    signer: null,
+  });
+  expect(() => buildOpRecord({ ...input, signer: 'eve\nSeq: 9' })).toThrow('signer');
+  expect(() => buildOpRecord({ ...input, message: 'a\0b' })).toThrow('message');
+});

@@ -1,0 +1,157 @@
+import type { DB } from '@sluice/db';
+import type { Kysely } from 'kysely';
+import { hashObject } from './hash-object.ts';
+import { formatOf, type Oid } from './oid.ts';
+import { encodeEdits, encodeTree } from './op-record.ts';
+import { iterateRefs } from './read-refs.ts';
+import { readRepo } from './read-repo.ts';
+import type { AppliedEdit } from './ref-edit.ts';
+import { verifyOpRecord } from './verify-op-record.ts';
+
+/** What {@link verifyLog} found. */
+export interface LogCheck {
+  /** Op records looked at. */
+  records: number;
+  /** Empty: the log is whole, and the refs are what it says. At most 100 are listed. */
+  problems: LogProblem[];
+}
+
+export interface LogProblem {
+  /** Push whose record has the fault; null: the fault is in the repository's present state. */
+  pushId: Oid | null;
+  problem: string;
+}
+
+const PROBLEMS_MAX = 100;
+const PAGE_ROWS = 200;
+
+/**
+ * Recomputes a repository's history: each op record is signed by a trusted key and follows the one before it, lists
+ * exactly the edits of the reflog, and all edits together give the present refs. So a row that was changed by hand is
+ * found. Reads one instant; holds one entry per ref in memory.
+ */
+export async function verifyLog(
+  db: Kysely<DB>,
+  { repoId, trustedKeys }: { repoId: string; trustedKeys: readonly string[] },
+): Promise<LogCheck> {
+  if (!db.isTransaction) {
+    const trx = db.transaction().setIsolationLevel('repeatable read').setAccessMode('read only');
+    return await trx.execute((inside) => verifyLog(inside, { repoId, trustedKeys }));
+  }
+  const problems: LogProblem[] = [];
+  const report = (pushId: Oid | null, problem: string): void => {
+    if (problems.length < PROBLEMS_MAX) problems.push({ pushId, problem });
+  };
+  const refs = new Map<string, Oid>();
+  let last: { seq: bigint; pushId: Oid | null } = { seq: 0n, pushId: null };
+  let records = 0;
+  for await (const record of iterateRecords(db, repoId)) {
+    records++;
+    for (const problem of checkRecord(record, last, repoId, trustedKeys)) report(record.pushId, problem);
+    for (const { name, oldOid, newOid } of record.edits) {
+      if ((refs.get(name) ?? null) !== oldOid)
+        report(record.pushId, `the old value of ${name} is not what the log left`);
+      if (newOid === null) refs.delete(name);
+      else refs.set(name, newOid);
+    }
+    last = record;
+  }
+  const repo = await readRepo(db, repoId);
+  if (repo !== undefined && (repo.opTip !== last.pushId || repo.opSeq !== last.seq)) {
+    report(null, `the newest op record should be number ${repo.opSeq}, but number ${last.seq} is`);
+  }
+  for await (const { name, oid } of iterateRefs(db, repoId)) {
+    if (refs.get(name) !== oid) report(null, `the value of ${name} is not what the log says`);
+    refs.delete(name);
+  }
+  for (const name of refs.keys()) report(null, `${name} is missing; the log says it exists`);
+  return { records, problems };
+}
+
+interface LoggedRecord {
+  pushId: Oid;
+  seq: bigint;
+  parent: Oid | null;
+  certOid: Oid | null;
+  signer: string | null;
+  body: Buffer | null;
+  edits: AppliedEdit[];
+}
+
+function* checkRecord(
+  { pushId, seq, parent, certOid, signer, body, edits }: LoggedRecord,
+  last: { seq: bigint; pushId: Oid | null },
+  repoId: string,
+  trustedKeys: readonly string[],
+): Generator<string> {
+  if (seq !== last.seq + 1n) yield `expected number ${last.seq + 1n}, got ${seq}`;
+  if (body === null) return yield 'recorded by id only: there is nothing to verify';
+  const check = verifyOpRecord({ pushId, body, trustedKeys });
+  if (check.status === 'invalid') return yield check.reason;
+  if (check.parent !== last.pushId || parent !== last.pushId) yield 'its parent is not the record before it';
+  if (check.repoId !== repoId) yield `it was made for the repository ${check.repoId}`;
+  if (check.seq !== seq) yield `it was signed as number ${check.seq}`;
+  if (check.signer !== signer) yield 'its signer differs from the signed one';
+  const format = formatOf(pushId);
+  const editsOid = hashObject(format, 'blob', Buffer.from(encodeEdits(format, edits)));
+  if (hashObject(format, 'tree', encodeTree(editsOid, certOid)) !== check.tree) {
+    yield 'its edits or certificate differ from the signed ones';
+  }
+}
+
+async function* iterateRecords(
+  db: Kysely<DB>,
+  repoId: string,
+): AsyncGenerator<LoggedRecord, void, undefined> {
+  let after = 0n;
+  for (;;) {
+    const rows = await db
+      .selectFrom('op_record')
+      .select(['push_id', 'seq', 'parent', 'cert_oid', 'signer', 'body'])
+      .where('repo_id', '=', repoId)
+      .where('seq', '>', after)
+      .orderBy('seq')
+      .limit(PAGE_ROWS)
+      .execute();
+    const edits = await readEdits(
+      db,
+      repoId,
+      rows.map((row) => row.push_id),
+    );
+    for (const row of rows) {
+      yield {
+        pushId: row.push_id,
+        seq: BigInt(row.seq),
+        parent: row.parent,
+        certOid: row.cert_oid,
+        signer: row.signer,
+        body: row.body,
+        edits: edits.get(row.push_id) ?? [],
+      };
+    }
+    if (rows.length < PAGE_ROWS) return;
+    after = BigInt(rows.at(-1)!.seq);
+  }
+}
+
+async function readEdits(
+  db: Kysely<DB>,
+  repoId: string,
+  pushIds: readonly Oid[],
+): Promise<ReadonlyMap<Oid, AppliedEdit[]>> {
+  if (pushIds.length === 0) return new Map();
+  const rows = await db
+    .selectFrom('reflog')
+    .select(['push_id', 'name', 'old_oid', 'new_oid'])
+    .where('repo_id', '=', repoId)
+    .where('push_id', 'in', pushIds)
+    .orderBy('reflog_id')
+    .execute();
+  const edits = Map.groupBy(rows, (row) => row.push_id);
+  return new Map(
+    [...edits].map(([pushId, of]) => [
+      pushId,
+      of.map((row) => ({ name: row.name, oldOid: row.old_oid, newOid: row.new_oid })),
+    ]),
+  );
+}
