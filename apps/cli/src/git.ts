@@ -57,18 +57,18 @@ export function createGit(cwd: string, env: Readonly<Record<string, string | und
         );
       }
       throw new CommandError(
-        `git ${args[0]} failed: ${lastLine(stderr)}`,
+        `git ${args[0]} failed: ${reason(stderr)}`,
         'Check that the same works with git itself, then try again.',
       );
     },
   };
 }
 
-/** What git had to say in the end, without its prefixes. */
-export function lastLine(stderr: string): string {
-  const lines = stderr.split('\n').filter((line) => line.trim() !== '');
-  const told = lines.filter((line) => /^(?:fatal|error|remote): /.test(line));
-  return (told.at(-1) ?? lines.at(-1) ?? 'it gave no reason').replace(/^(?:fatal|error|remote): /, '');
+/** Why git failed, without its prefix. The first reason is the cause; what follows is what came of it. */
+export function reason(stderr: string): string {
+  const lines = stderr.split('\n').filter((line) => line.trim() !== '' && !line.startsWith('remote: '));
+  const told = lines.find((line) => /^(?:fatal|error): /.test(line));
+  return (told ?? lines.at(-1) ?? 'it gave no reason').replace(/^(?:fatal|error): /, '');
 }
 
 async function runGit(

@@ -1,6 +1,6 @@
 import { DEFINITION_PREFIX } from '@sluice/effect-spec';
 import { CommandError } from './command-error.ts';
-import { lastLine, type Git } from './git.ts';
+import { reason, type Git } from './git.ts';
 import { printable, type Output } from './terminal.ts';
 import { shownRemote } from './without-credentials.ts';
 
@@ -34,7 +34,7 @@ export async function pushDefinition(
     .find((line) => line.startsWith('!'));
   if (refusal === undefined) {
     throw new CommandError(
-      `the push failed: ${lastLine(stderr)}`,
+      `the push failed: ${reason(stderr)}`,
       'Check your access with git push, then run it again.',
     );
   }

@@ -1,6 +1,6 @@
 import { DEFINITION_FILE, DEFINITION_PREFIX } from '@sluice/effect-spec';
 import { CommandError } from './command-error.ts';
-import { lastLine, type Git } from './git.ts';
+import { reason, type Git } from './git.ts';
 import { shownRemote } from './without-credentials.ts';
 
 /** A definition's ref on the remote. */
@@ -23,7 +23,7 @@ export async function listDefinitions(git: Git, remote: string, name = '*'): Pro
   const { code, stdout, stderr } = await git.run(['ls-remote', '--', remote, `${DEFINITION_PREFIX}${name}`]);
   if (code !== 0) {
     throw new CommandError(
-      `the remote ${shownRemote(remote)} did not answer: ${lastLine(stderr)}`,
+      `the remote ${shownRemote(remote)} did not answer: ${reason(stderr)}`,
       'Check its name and your access with git ls-remote, or name another with --remote.',
     );
   }

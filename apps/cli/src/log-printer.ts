@@ -1,0 +1,65 @@
+import { StringDecoder } from 'node:string_decoder';
+import { printable, type Output } from './terminal.ts';
+
+/** A piece of an effect's output, as stored. */
+export interface LogPiece {
+  readonly claimNumber: bigint;
+  readonly attempt: number;
+  readonly bytes: Uint8Array;
+}
+
+/** An escape sequence or a line end that the next piece completes. */
+// oxlint-disable-next-line no-control-regex -- an escape sequence starts with a control character
+const UNFINISHED = /(?:\u001b(?:\[[0-?]*[ -/]*|\][^\u0007\u001b]{0,200})?|\r)$/;
+
+/**
+ * Shows pieces of output in order, with a line before each run that names the attempt. A file or pipe gets the bytes as
+ * they are; a terminal gets text that cannot touch it, also where a character or an escape sequence is cut in two.
+ */
+export class LogPrinter {
+  readonly #output: Output;
+  #claimNumber: bigint | undefined;
+  #decoder = new StringDecoder('utf8');
+  #held = '';
+  #isAtLineStart = true;
+
+  constructor(output: Output) {
+    this.#output = output;
+  }
+
+  print(piece: LogPiece): void {
+    if (piece.claimNumber !== this.#claimNumber) {
+      this.end();
+      this.#claimNumber = piece.claimNumber;
+      this.#output.write(`--- attempt ${piece.attempt} (claim ${piece.claimNumber}) ---\n`);
+    }
+    if (this.#output.isTTY === true) {
+      this.#show(this.#decoder.write(Buffer.from(piece.bytes)));
+    } else if (piece.bytes.length > 0) {
+      this.#output.write(piece.bytes);
+      this.#isAtLineStart = piece.bytes.at(-1) === 0x0a;
+    }
+  }
+
+  /** Shows what was held back and ends the last line. */
+  end(): void {
+    this.#show(this.#decoder.end());
+    this.#write(this.#held);
+    this.#held = '';
+    if (!this.#isAtLineStart) this.#output.write('\n');
+    this.#isAtLineStart = true;
+  }
+
+  #show(text: string): void {
+    const all = this.#held + text;
+    this.#held = UNFINISHED.exec(all)?.[0] ?? '';
+    this.#write(all.slice(0, all.length - this.#held.length));
+  }
+
+  #write(text: string): void {
+    const shown = printable(text);
+    if (shown === '') return;
+    this.#output.write(shown);
+    this.#isAtLineStart = shown.endsWith('\n');
+  }
+}
