@@ -302,7 +302,7 @@ test('10,000 edits take as many statements as one', async () => {
   });
   expect(counter.reset()).toBe(forOne);
   expect(await readRefs(database.db, repoId)).toHaveLength(101);
-});
+}, 120_000);
 
 describe('concurrent pushes', () => {
   test('to different branches of one repository both succeed', async () => {

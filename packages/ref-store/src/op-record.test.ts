@@ -1,8 +1,9 @@
-import { execFileSync, spawnSync } from 'node:child_process';
+import { spawnSync } from 'node:child_process';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { gitIn, makeTempFolder } from '@sluice/testkit';
 import { beforeAll, describe, expect, test } from 'vitest';
-import { newKey, oid, temporaryFolder } from '../test/push-fixture.ts';
+import { newKey, oid } from '../test/push-fixture.ts';
 import { hashObject } from './hash-object.ts';
 import { buildOpRecord, type OpRecord } from './op-record.ts';
 import type { ObjectFormat } from './oid.ts';
@@ -43,46 +44,40 @@ function makeChain(objectFormat: ObjectFormat, length: number): OpRecord[] {
 
 describe.each<ObjectFormat>(['sha1', 'sha256'])('a chain of op records in a %s repository', (format) => {
   test('is what git reads, checks and verifies', async () => {
-    await using folder = await temporaryFolder();
+    using folder = makeTempFolder();
     const bare = join(folder.path, 'repo.git');
     const signers = join(folder.path, 'allowed-signers');
     await writeFile(signers, `sluice@localhost ${key.publicKey}\n`);
-    const env = { PATH: process.env['PATH'], HOME: folder.path, GIT_CONFIG_NOSYSTEM: '1', LC_ALL: 'C' };
-    execFileSync('git', ['init', '-q', '--bare', `--object-format=${format}`, bare], { env });
-    const git = (args: string[], input?: Buffer): string =>
-      execFileSync('git', ['-C', bare, '-c', `gpg.ssh.allowedSignersFile=${signers}`, ...args], {
-        env,
-        encoding: 'utf8',
-        stdio: 'pipe',
-        ...(input ? { input } : {}),
-      });
+    await gitIn(folder.path)(['init', '-q', '--bare', `--object-format=${format}`, bare]);
+    const git = gitIn(bare);
+    await git(['config', 'gpg.ssh.allowedSignersFile', signers]);
     const chain = makeChain(format, 3);
     for (const { objects } of chain) {
       for (const { kind, bytes, oid: id } of objects) {
-        expect(git(['hash-object', '-w', '-t', kind, '--stdin'], bytes).trim()).toBe(id);
+        expect(await git(['hash-object', '-w', '-t', kind, '--stdin'], { input: bytes })).toBe(id);
       }
     }
     const tip = chain.at(-1)!.pushId;
-    git(['update-ref', 'refs/meta/ops', tip]);
-    git(['fsck', '--strict', '--no-dangling']);
-    expect(git(['rev-list', tip]).trim().split('\n')).toEqual(
+    await git(['update-ref', 'refs/meta/ops', tip]);
+    await git(['fsck', '--strict', '--no-dangling']);
+    expect((await git(['rev-list', tip])).split('\n')).toEqual(
       chain.map((record) => record.pushId).toReversed(),
     );
-    expect(git(['log', '--format=%G? %GS %GK', tip]).trim().split('\n')).toEqual(
+    expect((await git(['log', '--format=%G? %GS %GK', tip])).split('\n')).toEqual(
       Array.from({ length: 3 }, () => `G sluice@localhost ${key.fingerprint}`),
     );
-    for (const { pushId } of chain) git(['verify-commit', pushId]);
-    expect(git(['show', `${tip}:edits`])).toBe(
+    for (const { pushId } of chain) await git(['verify-commit', pushId]);
+    expect(`${await git(['show', `${tip}:edits`])}\n`).toBe(
       `${oid(1, format)} ${oid(0, format)} refs/heads/caf\u00e9\n${oid(2, format)} ${oid(3, format)} refs/heads/main\n`,
     );
-    expect(git(['rev-parse', `${chain[1]!.pushId}:certificate`]).trim()).toBe(chain[1]!.certOid);
-    expect(git(['show', '-s', '--format=%an <%ae> %at %B', tip]).trim()).toBe(
+    expect(await git(['rev-parse', `${chain[1]!.pushId}:certificate`])).toBe(chain[1]!.certOid);
+    expect((await git(['show', '-s', '--format=%an <%ae> %at %B', tip])).trim()).toBe(
       'Sluice <sluice@localhost> 1764540002 Push 3: 2 refs\n\nRepo: acme/api\nSeq: 3\nPushed-by: Zo\u00eb',
     );
   });
 
   test('has signatures that ssh-keygen verifies', async () => {
-    await using folder = await temporaryFolder();
+    using folder = makeTempFolder();
     const record = makeChain(format, 1)[0]!;
     const text = record.body.toString();
     const payload = text.replace(/\ngpgsig(-sha256)? [^\n]*(\n [^\n]*)*/, '');

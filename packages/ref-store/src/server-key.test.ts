@@ -1,12 +1,12 @@
 import { execFileSync } from 'node:child_process';
 import { chmod, readdir, readFile, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { makeTempFolder } from '@sluice/testkit';
 import { expect, test } from 'vitest';
-import { temporaryFolder } from '../test/push-fixture.ts';
 import { loadServerKey } from './server-key.ts';
 
 test('the first use makes the key, later ones load it, and only the owner can read it', async () => {
-  await using folder = await temporaryFolder();
+  using folder = makeTempFolder();
   const path = join(folder.path, 'deep', 'server.key');
   const first = await loadServerKey(path);
   expect(first.publicKey).toMatch(/^ssh-ed25519 [A-Za-z0-9+/=]+$/);
@@ -16,7 +16,7 @@ test('the first use makes the key, later ones load it, and only the owner can re
 });
 
 test('processes that start at once agree on one key', async () => {
-  await using folder = await temporaryFolder();
+  using folder = makeTempFolder();
   const path = join(folder.path, 'key');
   const keys = await Promise.all(Array.from({ length: 8 }, () => loadServerKey(path)));
   expect(new Set(keys.map((key) => key.publicKey)).size).toBe(1);
@@ -24,7 +24,7 @@ test('processes that start at once agree on one key', async () => {
 });
 
 test('a key that others can read is refused', async () => {
-  await using folder = await temporaryFolder();
+  using folder = makeTempFolder();
   const path = join(folder.path, 'key');
   await loadServerKey(path);
   await chmod(path, 0o640);
@@ -35,7 +35,7 @@ test('a key that others can read is refused', async () => {
 });
 
 test('a key in OpenSSH format is used and kept as it is', async () => {
-  await using folder = await temporaryFolder();
+  using folder = makeTempFolder();
   const path = join(folder.path, 'key');
   execFileSync('ssh-keygen', ['-q', '-t', 'ed25519', '-N', '', '-C', 'me', '-f', path]);
   const before = await readFile(path, 'utf8');
@@ -58,7 +58,7 @@ test.each([
   ['an RSA key', (folder: string) => keygen(folder, ['-t', 'rsa', '-b', '2048', '-m', 'PEM', '-N', ''])],
   ['a key with a passphrase', (folder: string) => keygen(folder, ['-t', 'ed25519', '-N', 'secret'])],
 ])('%s is refused and left alone', async (_what, make) => {
-  await using folder = await temporaryFolder();
+  using folder = makeTempFolder();
   const path = join(folder.path, 'key');
   await writeFile(path, await make(folder.path), { mode: 0o600 });
   const before = await readFile(path, 'utf8');

@@ -1,5 +1,3 @@
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { DB } from '@sluice/db';
 import {
@@ -11,17 +9,12 @@ import {
   type RefEdit,
   type ServerKey,
 } from '@sluice/ref-store';
+import { makeTempFolder } from '@sluice/testkit';
 import type { Kysely } from 'kysely';
-
-/** A folder that is removed when the caller's scope ends. */
-export async function temporaryFolder(): Promise<{ path: string } & AsyncDisposable> {
-  const path = await mkdtemp(join(tmpdir(), 'ref-store-'));
-  return { path, [Symbol.asyncDispose]: () => rm(path, { recursive: true, force: true }) };
-}
 
 /** A new server key that leaves no file behind. */
 export async function newKey(): Promise<ServerKey> {
-  await using folder = await temporaryFolder();
+  using folder = makeTempFolder();
   return await loadServerKey(join(folder.path, 'key'));
 }
 

@@ -95,7 +95,7 @@ test('random pushes do what the model says, and the log tells how', async () => 
     }),
     { numRuns: 40 },
   );
-});
+}, 120_000);
 
 /** Every record is signed, names its predecessor, and lists the edits that the reflog holds. */
 async function checkLog(repoId: string, log: { pushId: string; applied: AppliedEdit[] }[]): Promise<void> {
