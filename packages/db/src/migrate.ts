@@ -45,7 +45,7 @@ async function inMigrator(
         migrationTableSchema: SCHEMA,
       }),
     );
-    if (error !== undefined) throw error;
+    if (error !== undefined) throw error as Error;
     return results ?? [];
   });
 }
