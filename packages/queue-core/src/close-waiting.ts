@@ -21,7 +21,8 @@ export async function closeWaiting(
       delete from ${table('effect_queue')} q
        where q.effect_id = any(${[...closing.reasons.keys()]}::bigint[])
          and q.repo_id = any(${closing.repoIds}::text[])
-         and (select c.claim_number from ${table('effect_claim')} c where c.effect_id = q.effect_id) is null
+         and q.effect_id not in (select c.effect_id from ${table('effect_claim')} c
+                                  where c.repo_id = any(${closing.repoIds}::text[]))
       returning q.*
     ), kept as (
       insert into ${table('effect_history')}

@@ -55,7 +55,7 @@ async function findOldest(trx: Transaction<DB>, request: { limit: number; exclud
              where q.run_at is null
                and q.repo_id <> all(${request.excludeRepos}::text[])
                and q.repo_id not in (select b.repo_id from blocked b)
-               and (select c.claim_number from ${table('effect_claim')} c where c.effect_id = q.effect_id) is null
+               and q.effect_id not in (select c.effect_id from ${table('effect_claim')} c)
              order by q.effect_id limit ${request.limit}) waiting
      group by repo_id order by min(effect_id)`.execute(trx);
   return {
@@ -91,7 +91,7 @@ function takeStatement(request: {
         from ${table('effect_queue')} q
        where q.run_at is null and q.effect_id >= ${request.oldest}
          and q.repo_id = any(array(select turn.repo_id from turn where room > 0))
-         and (select c.claim_number from ${claims} c where c.effect_id = q.effect_id) is null
+         and q.effect_id not in (select c.effect_id from ${claims} c)
        order by q.effect_id limit ${request.limit}
          for update of q skip locked
     ), ranked as (

@@ -144,6 +144,7 @@ async function readWaiting(
   trx: Transaction<DB>,
   superseding: readonly Candidate[],
 ): Promise<EnqueueFacts['waiting']> {
+  const repoIds = [...new Set(superseding.map((c) => c.repoId))];
   const groups = new Map(superseding.map((c) => [scoped(c.repoId, c.concurrencyGroup!), c]));
   const { rows } = await sql<{
     effect_id: bigint | string;
@@ -158,7 +159,8 @@ async function readWaiting(
             select q.effect_id, q.repo_id, q.dedup_key, q.concurrency_group
               from ${table('effect_queue')} q
              where q.repo_id = g.repo_id and q.concurrency_group = g.concurrency_group
-               and (select c.claim_number from ${table('effect_claim')} c where c.effect_id = q.effect_id) is null
+               and q.effect_id not in (select c.effect_id from ${table('effect_claim')} c
+                                        where c.repo_id = any(${repoIds}::text[]))
              order by q.effect_id offset 0) w
      order by w.effect_id`.execute(trx);
   return rows.map((row) => ({
