@@ -31,6 +31,8 @@ export interface TurnResult {
   isFull: boolean;
   /** It may have more effects waiting. */
   hasMore: boolean;
+  /** Its weight and cap, if the look showed them: it is charged by these. */
+  share?: { weight: number; cap: number | null };
 }
 
 /** Queued: in the heap. Claiming: its turn is out. Busy: it sits one plan out. Full: at its cap. Idle: no work known. */
@@ -208,6 +210,10 @@ export class FairScheduler {
     const repo = this.#repos.get(result.repoId);
     if (repo?.state !== 'claiming')
       throw new Error(`expected a repo whose turn is out, got ${result.repoId}`);
+    if (result.share !== undefined) {
+      this.#reweigh(repo, result.share.weight);
+      repo.cap = result.share.cap ?? this.#defaultCap;
+    }
     const wasFullTurn = result.got >= repo.want;
     this.#claiming -= 1;
     this.#activeWeight -= repo.weight;

@@ -1,0 +1,118 @@
+import type { DB } from '@sluice/db';
+import { fairClaim, readyRepos, type Claim, type ClaimedEffect } from '@sluice/queue-core/dispatcher';
+import type { Kysely } from 'kysely';
+import { bounded, type Clock } from './clock.ts';
+import { FairScheduler, type Turn } from './fair-scheduler.ts';
+import { LowWaterMarks } from './low-water-marks.ts';
+
+/** Most effects of one claim, and repos of one page of a sweep. */
+const CLAIM_MAX = 1_000;
+const SWEEP_PAGE = 1_000;
+/** Repos at their cap that are tried again at once: they may have room by what others closed. */
+const RETRY_FULL_MAX = 500;
+/** A claim that takes longer counts as failed. */
+const CLAIM_BOUND_MS = 15_000;
+
+/** What a claim brought; `isContended` when all it learned is that other claimers were at the same repos. */
+export interface Catch {
+  effects: ClaimedEffect[];
+  isContended: boolean;
+}
+
+/** Joins what the scheduler believes with what the rows say. */
+export class Claimer {
+  readonly #db: Kysely<DB>;
+  readonly #clock: Clock;
+  readonly #defaultCap: number;
+  readonly #scheduler: FairScheduler;
+  readonly #marks = new LowWaterMarks();
+
+  constructor(options: { db: Kysely<DB>; clock: Clock; defaultCap: number }) {
+    this.#db = options.db;
+    this.#clock = options.clock;
+    this.#defaultCap = options.defaultCap;
+    this.#scheduler = new FairScheduler({ defaultCap: options.defaultCap });
+  }
+
+  /** Whether a claim made now may find something. */
+  get hasWork(): boolean {
+    return this.#scheduler.hasWork;
+  }
+
+  /** Repos with work that are at their cap. */
+  get fullCount(): number {
+    return this.#scheduler.fullCount;
+  }
+
+  /** A repo may have work: an effect was announced, became due or came back. */
+  hint(repoId: string, effectId?: bigint): void {
+    this.#marks.lower(repoId, effectId);
+    this.#scheduler.hint(repoId);
+  }
+
+  /** A claim of this repo is closed: there is room for another. */
+  release(claim: Claim): void {
+    this.#scheduler.release(claim.repoId);
+  }
+
+  /** Looks again at repos that were at their cap by the claims of others. */
+  retryFull(): void {
+    this.#scheduler.retryFull(RETRY_FULL_MAX);
+  }
+
+  /** Rebuilds the belief from rows: which repos have work, with what weight and cap. */
+  async sweep(): Promise<void> {
+    let after: string | undefined;
+    for (;;) {
+      const page = await readyRepos(this.#db, {
+        limit: SWEEP_PAGE,
+        ...(after === undefined ? {} : { after }),
+      });
+      for (const repo of page) {
+        if (repo.isPaused) this.#scheduler.withdraw(repo.repoId);
+        else if (repo.hasWaiting) this.#scheduler.announce(repo);
+      }
+      if (page.length < SWEEP_PAGE) break;
+      after = page.at(-1)?.repoId;
+    }
+    this.#marks.forgetWaiting();
+    this.retryFull();
+  }
+
+  /** Claims up to `slots` effects, from whoever's turn it is. */
+  async claim(claimedBy: string, slots: number): Promise<Catch> {
+    const plan = this.#scheduler.plan(Math.min(slots, CLAIM_MAX));
+    if (plan.length === 0) return { effects: [], isContended: this.#scheduler.hasWork };
+    const turns = plan.map((turn) => ({ ...turn, ...this.#marks.of(turn.repoId) }));
+    try {
+      const claiming = fairClaim(this.#db, { claimedBy, turns, defaultCap: this.#defaultCap });
+      const { effects, findings, globalRoom } = await bounded(
+        this.#clock,
+        CLAIM_BOUND_MS,
+        'a claim',
+        claiming,
+      );
+      for (const finding of findings) {
+        this.#marks.raise(finding.repoId, { claim: finding.lowestClaim, waiting: finding.lowestWaiting });
+        this.#scheduler.settle({
+          repoId: finding.repoId,
+          got: finding.got,
+          isBusy: !finding.locked,
+          isFull: finding.room === 0 || globalRoom === 0,
+          hasMore: finding.hasMore && !finding.isPaused,
+          ...(finding.locked ? { share: finding } : {}),
+        });
+      }
+      return { effects, isContended: findings.every((finding) => !finding.locked) };
+    } catch (error) {
+      this.#keepPlaces(plan);
+      throw error;
+    }
+  }
+
+  /** Nothing is known about how the claim went: every repo keeps its place, and nothing is charged. */
+  #keepPlaces(plan: readonly Turn[]): void {
+    for (const { repoId } of plan)
+      this.#scheduler.settle({ repoId, got: 0, isBusy: true, isFull: false, hasMore: true });
+  }
+}

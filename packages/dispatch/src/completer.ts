@@ -1,0 +1,167 @@
+import { SluiceError, sqlState, type DB } from '@sluice/db';
+import {
+  dispatcherCompleteMany,
+  dispatcherFail,
+  dispatcherHandBack,
+  type Claim,
+  type Outcome,
+} from '@sluice/queue-core/dispatcher';
+import type { Kysely } from 'kysely';
+import { backoffMs } from './backoff.ts';
+import type { Clock } from './clock.ts';
+import type { DispatchEvent, EffectEnd } from './dispatch-event.ts';
+import { describeError, storableText } from './storable-text.ts';
+
+/** How a claim is to be closed. */
+export type Settlement =
+  | { kind: 'complete'; outcome: Outcome; reason?: string; resultRef?: string }
+  | { kind: 'fail'; error: string; isPoison: boolean; retryInMs: number }
+  | { kind: 'hand_back' };
+
+interface Pending {
+  claim: Claim;
+  settlement: Settlement;
+}
+
+/** A few milliseconds, so that effects that end together share a statement. */
+const GATHER_MS = 2;
+const BATCH_MAX = 500;
+const RETRY = { minMs: 50, maxMs: 2_000 };
+
+/**
+ * Closes claims: gathers what ended for a few milliseconds and sends it as one statement. While the database is away
+ * everything is kept and tried again; nothing is dropped before the database has said that the claim is stale.
+ */
+export class Completer {
+  readonly #db: Kysely<DB>;
+  readonly #clock: Clock;
+  readonly #emit: (event: DispatchEvent) => void;
+  readonly #onClosed: (claim: Claim, how: EffectEnd, error?: string) => void;
+  readonly #pending = new Map<bigint, Pending>();
+  #pumping: Promise<void> | undefined;
+  readonly #givingUp = new AbortController();
+
+  constructor(options: {
+    db: Kysely<DB>;
+    clock: Clock;
+    emit: (event: DispatchEvent) => void;
+    /** Once for each claim, after the database has answered for it. */
+    onClosed: (claim: Claim, how: EffectEnd, error?: string) => void;
+  }) {
+    this.#db = options.db;
+    this.#clock = options.clock;
+    this.#emit = options.emit;
+    this.#onClosed = options.onClosed;
+  }
+
+  /** Claims whose closing the database has not confirmed. */
+  get size(): number {
+    return this.#pending.size;
+  }
+
+  has(claimNumber: bigint): boolean {
+    return this.#pending.has(claimNumber);
+  }
+
+  add(claim: Claim, settlement: Settlement): void {
+    this.#pending.set(claim.claimNumber, { claim, settlement });
+    if (!this.#givingUp.signal.aborted) this.#pumping ??= this.#pump();
+  }
+
+  /** Resolves when everything added so far has been answered for, or when it gave up. */
+  async drain(): Promise<void> {
+    while (this.#pumping !== undefined && !this.#givingUp.signal.aborted) await this.#pumping;
+  }
+
+  /** Stops trying: what is still pending is left to the next dispatcher, after the lease. */
+  giveUp(): void {
+    this.#givingUp.abort();
+  }
+
+  async #pump(): Promise<void> {
+    let failures = 0;
+    while (this.#pending.size > 0 && !this.#givingUp.signal.aborted) {
+      if (this.#pending.size < BATCH_MAX) await this.#clock.sleep(failures === 0 ? GATHER_MS : 0);
+      try {
+        await this.#send([...this.#pending.values()].slice(0, BATCH_MAX));
+        failures = 0;
+      } catch (error) {
+        failures += 1;
+        this.#emit({ name: 'completion_delayed', waiting: this.#pending.size, error });
+        await this.#clock.sleep(backoffMs(failures, RETRY, Math.random()), this.#givingUp.signal);
+      }
+    }
+    this.#pumping = undefined;
+  }
+
+  async #send(batch: Pending[]): Promise<void> {
+    await this.#complete(batch.filter(({ settlement }) => settlement.kind === 'complete'));
+    const back = batch.filter(({ settlement }) => settlement.kind === 'hand_back');
+    if (back.length > 0) {
+      await dispatcherHandBack(
+        this.#db,
+        back.map(({ claim }) => claim),
+      );
+      for (const { claim } of back) this.#close(claim, 'handed_back');
+    }
+    for (const { claim, settlement } of batch) {
+      if (settlement.kind !== 'fail') continue;
+      const { error, retryInMs, isPoison } = settlement;
+      this.#close(claim, await dispatcherFail(this.#db, { claim, error, retryInMs, isPoison }), error);
+    }
+  }
+
+  async #complete(batch: Pending[]): Promise<void> {
+    if (batch.length === 0) return;
+    const completions = batch.flatMap(({ claim, settlement }) =>
+      settlement.kind === 'complete' ? [{ claim, ...completionOf(settlement) }] : [],
+    );
+    let accepted: Set<bigint>;
+    try {
+      accepted = new Set(await dispatcherCompleteMany(this.#db, completions));
+    } catch (error) {
+      if (!isFaultOfValues(error)) throw error;
+      await this.#completeApart(batch, error);
+      return;
+    }
+    for (const { claim, outcome } of completions)
+      this.#close(claim, accepted.has(claim.claimNumber) ? outcome : 'stale');
+  }
+
+  /** One of them cannot be stored: halve until it is alone, and let it not hold up the others. */
+  async #completeApart(batch: Pending[], error: unknown): Promise<void> {
+    const [only] = batch;
+    if (batch.length > 1 || only === undefined) {
+      const middle = batch.length >> 1;
+      await this.#complete(batch.slice(0, middle));
+      await this.#complete(batch.slice(middle));
+      return;
+    }
+    this.#emit({ name: 'completion_refused', claimNumber: only.claim.claimNumber, error });
+    const message = `its completion could not be stored: ${describeError(error)}`;
+    this.#pending.set(only.claim.claimNumber, {
+      claim: only.claim,
+      settlement: { kind: 'fail', error: message, isPoison: false, retryInMs: RETRY.maxMs },
+    });
+  }
+
+  #close(claim: Claim, how: EffectEnd, error?: string): void {
+    if (this.#pending.delete(claim.claimNumber)) this.#onClosed(claim, how, error);
+  }
+}
+
+function completionOf(settlement: Settlement & { kind: 'complete' }) {
+  const { outcome, reason, resultRef } = settlement;
+  return {
+    outcome,
+    ...(reason === undefined ? {} : { reason: storableText(reason) }),
+    ...(resultRef === undefined ? {} : { resultRef }),
+  };
+}
+
+/** Class 22 is a value out of its type's range, class 23 a constraint it breaks: neither goes away by waiting. */
+function isFaultOfValues(error: unknown): boolean {
+  if (error instanceof SluiceError) return error.code === 'invalid_argument';
+  const state = sqlState(error);
+  return state !== undefined && /^2[23]/.test(state);
+}

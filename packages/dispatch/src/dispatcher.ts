@@ -1,0 +1,355 @@
+import { CHANNELS, listen, type DB } from '@sluice/db';
+import {
+  dispatcherClaimsOf,
+  dispatcherHandBack,
+  setSleeping,
+  type Claim,
+  type ClaimedEffect,
+} from '@sluice/queue-core/dispatcher';
+import type { Kysely } from 'kysely';
+import { backoffMs, type BackoffRange } from './backoff.ts';
+import { Claimer } from './claimer.ts';
+import { bounded, type Clock } from './clock.ts';
+import { Completer, type Settlement } from './completer.ts';
+import type { DispatchEvent, EffectEnd } from './dispatch-event.ts';
+import { Lease } from './lease.ts';
+import type { RunContext, RunResult } from './run-result.ts';
+import { Runner, type AbortCause } from './runner.ts';
+import { storableText } from './storable-text.ts';
+import { Upkeep } from './upkeep.ts';
+import { WakeUp } from './wake-up.ts';
+
+/** Closed claims that the database has not confirmed, at which nothing more is claimed. */
+const UNCONFIRMED_MAX = 5_000;
+const CLAIM_BACKOFF = { minMs: 50, maxMs: 5_000 };
+/** Pause when all repos in question are locked by other claimers: about as long as their claims take. */
+const CONTENDED_MS = 4;
+/** First pause before repos at their cap are looked at again; doubles up to the poll interval. */
+const FULL_MS_MIN = 25;
+/** Bounds of the last steps of a stop. */
+const ABORT_BOUND_MS = 5_000;
+const CONFIRM_BOUND_MS = 5_000;
+
+export interface DispatcherParts {
+  db: Kysely<DB>;
+  connectionString: string | undefined;
+  slots: number;
+  repoCap: number;
+  leaseMs: number;
+  beatMs: number;
+  pollMs: number;
+  graceMs: number;
+  retry: BackoffRange;
+  retentionDays: number;
+  run: (effect: ClaimedEffect, context: RunContext) => Promise<RunResult>;
+  emit: (event: DispatchEvent) => void;
+  clock: Clock;
+}
+
+/** The loop: claims, hands to the runner, rests when there is nothing to do. Its parts know nothing of each other. */
+export class Dispatcher {
+  readonly #parts: DispatcherParts;
+  readonly #claimer: Claimer;
+  readonly #completer: Completer;
+  readonly #runner: Runner;
+  readonly #lease: Lease;
+  readonly #upkeep: Upkeep;
+  readonly #wakeUp: WakeUp;
+  readonly #stopping = new AbortController();
+  readonly #hurrying = new AbortController();
+  readonly #counts = { claimed: 0, completed: 0, retried: 0, dead: 0, stale: 0, handedBack: 0 };
+  #idleWaiters: (() => void)[] = [];
+  #listener: AsyncDisposable | undefined;
+  #claiming: Promise<void> | undefined;
+  #upkeeping: Promise<void> | undefined;
+  #stopped: Promise<void> | undefined;
+  /** An answer was lost: claims may be ours that we do not know of. */
+  #mayHaveLostClaims = false;
+  #isSleeping = false;
+  /** Claims in a row that brought something. */
+  #catches = 0;
+  #fullMs = FULL_MS_MIN;
+
+  constructor(parts: DispatcherParts) {
+    const { db, clock, emit } = parts;
+    this.#parts = parts;
+    this.#wakeUp = new WakeUp(clock);
+    this.#claimer = new Claimer({ db, clock, defaultCap: parts.repoCap });
+    this.#completer = new Completer({
+      db,
+      clock,
+      emit,
+      onClosed: (claim, how, error) => this.#onClosed(claim, how, error),
+    });
+    this.#runner = new Runner({
+      db,
+      clock,
+      emit,
+      run: parts.run,
+      onEnded: (effect, result, cause) => this.#onEnded(effect, result, cause),
+    });
+    this.#lease = new Lease({
+      db,
+      clock,
+      emit,
+      terms: parts,
+      onLost: () => {
+        this.#isSleeping = false;
+        this.#runner.abortAll('claim_lost');
+      },
+      onRegistered: () => this.#wakeUp.ring(),
+    });
+    this.#upkeep = new Upkeep({
+      db,
+      clock,
+      emit,
+      pollMs: parts.pollMs,
+      retentionDays: parts.retentionDays,
+      mayJudge: () => this.#lease.isSettled,
+      onDue: (repoId, effectId) => this.#claimer.hint(repoId, effectId),
+      sweep: () => this.#sweep(),
+      stop: this.#stopping.signal,
+    });
+  }
+
+  get dispatcherId(): string {
+    return this.#lease.lastId;
+  }
+
+  get stats() {
+    return { running: this.#runner.size, ...this.#counts };
+  }
+
+  async start(): Promise<void> {
+    await this.#lease.begin();
+    this.#listen();
+    this.#claiming = this.#claimUntilStopped();
+    this.#upkeeping = this.#upkeep.run();
+  }
+
+  async idle(): Promise<void> {
+    if (this.#stopping.signal.aborted) return;
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.#idleWaiters.push(resolve);
+    this.#wakeUp.ring();
+    await promise;
+  }
+
+  async stop(options: { hurry?: boolean } = {}): Promise<void> {
+    if (options.hurry === true) this.#hurrying.abort();
+    await (this.#stopped ??= this.#stop());
+  }
+
+  #listen(): void {
+    const { connectionString, emit } = this.#parts;
+    if (connectionString === undefined) return;
+    this.#listener = listen({
+      connectionString,
+      channels: [CHANNELS.effects],
+      onNotification: (_channel, payload) => this.#onNotification(payload),
+      onReady: () => {
+        emit({ name: 'listening' });
+        void this.#sweepAfterGap();
+      },
+      onError: (error) => emit({ name: 'listen_failed', error }),
+    });
+  }
+
+  #onNotification(payload: string): void {
+    const [, effectId, repoId] = /^(\d{1,19}) (.+)$/.exec(payload) ?? [];
+    if (effectId !== undefined && repoId !== undefined) this.#claimer.hint(repoId, BigInt(effectId));
+    this.#wakeUp.ring();
+  }
+
+  async #sweepAfterGap(): Promise<void> {
+    try {
+      await this.#sweep();
+    } catch (error) {
+      this.#parts.emit({ name: 'upkeep_failed', task: 'sweep', error });
+    }
+  }
+
+  async #sweep(): Promise<void> {
+    await this.#claimer.sweep();
+    this.#mayHaveLostClaims = true;
+    this.#wakeUp.ring();
+  }
+
+  async #claimUntilStopped(): Promise<void> {
+    const { clock, emit } = this.#parts;
+    let failures = 0;
+    while (!this.#stopping.signal.aborted) {
+      try {
+        await this.#turn();
+        failures = 0;
+      } catch (error) {
+        failures += 1;
+        this.#mayHaveLostClaims = true;
+        emit({ name: 'claim_failed', error });
+        await clock.sleep(backoffMs(failures, CLAIM_BACKOFF, Math.random()), this.#stopping.signal);
+      }
+    }
+  }
+
+  /** One claim, and a rest if it shows that there is nothing to do. */
+  async #turn(): Promise<void> {
+    const { slots, pollMs, clock } = this.#parts;
+    const { id } = this.#lease;
+    if (id === undefined) {
+      await this.#wakeUp.wait(pollMs);
+      return;
+    }
+    if (this.#mayHaveLostClaims) await this.#recoverClaims(id);
+    const free = Math.min(slots - this.#runner.size, UNCONFIRMED_MAX - this.#completer.size);
+    if (free <= 0) {
+      await this.#wakeUp.wait(pollMs);
+      return;
+    }
+    const { effects, isContended } = await this.#claimer.claim(id, free);
+    this.#take(id, effects);
+    if (effects.length > 0) {
+      this.#fullMs = FULL_MS_MIN;
+      this.#catches += 1;
+      // One effect now and then is served faster asleep: each is announced, and nothing is written in between.
+      if (this.#catches > 1 && this.#isSleeping) await this.#setSleeping(id, false);
+    } else if (isContended) {
+      await clock.sleep(CONTENDED_MS * (0.5 + Math.random()), this.#stopping.signal);
+    } else if (!this.#claimer.hasWork) {
+      this.#catches = 0;
+      await this.#rest(id);
+    }
+  }
+
+  #take(id: string, effects: readonly ClaimedEffect[]): void {
+    this.#counts.claimed += effects.length;
+    const isOurs = this.#lease.id === id && !this.#stopping.signal.aborted;
+    for (const effect of effects) {
+      if (isOurs) this.#runner.start(effect);
+      else this.#completer.add(effect, { kind: 'hand_back' });
+    }
+  }
+
+  /** Nothing to claim: say that we sleep, look once more, then wait for news. */
+  async #rest(id: string): Promise<void> {
+    const isListening = this.#listener !== undefined;
+    if (isListening && !this.#isSleeping) {
+      await this.#setSleeping(id, true);
+      await this.#claimer.sweep();
+      if (this.#claimer.hasWork) return;
+    }
+    if (this.#idleWaiters.length > 0 && (await this.#isIdle())) {
+      for (const resolve of this.#idleWaiters.splice(0)) resolve();
+    }
+    if (this.#claimer.hasWork) return;
+    if (this.#claimer.fullCount === 0) {
+      await this.#wakeUp.wait(this.#parts.pollMs);
+      return;
+    }
+    const hasRung = await this.#wakeUp.wait(this.#fullMs);
+    this.#fullMs = Math.min(2 * this.#fullMs, this.#parts.pollMs);
+    if (!hasRung) this.#claimer.retryFull();
+  }
+
+  async #isIdle(): Promise<boolean> {
+    if (this.#runner.size > 0 || this.#completer.size > 0) return false;
+    await this.#claimer.sweep();
+    return (
+      !this.#claimer.hasWork &&
+      this.#claimer.fullCount === 0 &&
+      this.#runner.size === 0 &&
+      this.#completer.size === 0
+    );
+  }
+
+  async #setSleeping(id: string, isSleeping: boolean): Promise<void> {
+    await setSleeping(this.#parts.db, id, isSleeping);
+    this.#isSleeping = isSleeping;
+  }
+
+  /** Hands back claims in our name that we do not run: the answer to the claim never came. No claim is under way now. */
+  async #recoverClaims(id: string): Promise<void> {
+    const open = await dispatcherClaimsOf(this.#parts.db, id);
+    const lost = open.filter(
+      ({ claimNumber }) => !this.#runner.has(claimNumber) && !this.#completer.has(claimNumber),
+    );
+    if (lost.length > 0) {
+      // Some of them may have been closed since the look.
+      const count = await dispatcherHandBack(this.#parts.db, lost);
+      if (count > 0) this.#parts.emit({ name: 'claims_recovered', count });
+      for (const { repoId, effectId } of lost) this.#claimer.hint(repoId, effectId);
+    }
+    this.#mayHaveLostClaims = false;
+  }
+
+  #onEnded(effect: ClaimedEffect, result: RunResult, cause: AbortCause | undefined): void {
+    this.#wakeUp.ring();
+    if (result.status === 'settled') this.#onClosed(effect, 'settled');
+    else if (cause === 'stopping') this.#completer.add(effect, { kind: 'hand_back' });
+    else this.#completer.add(effect, this.#settlement(effect, result));
+  }
+
+  #settlement(effect: ClaimedEffect, result: Exclude<RunResult, { status: 'settled' }>): Settlement {
+    if (result.status === 'done') {
+      const { outcome, reason, resultRef } = result;
+      return {
+        kind: 'complete',
+        outcome,
+        ...(reason === undefined ? {} : { reason }),
+        ...(resultRef === undefined ? {} : { resultRef }),
+      };
+    }
+    return {
+      kind: 'fail',
+      error: storableText(result.message),
+      isPoison: result.status === 'poison',
+      retryInMs: backoffMs(effect.attempt, this.#parts.retry, Math.random()),
+    };
+  }
+
+  #onClosed(claim: Claim, how: EffectEnd, error?: string): void {
+    const counts = this.#counts;
+    if (how === 'scheduled') counts.retried += 1;
+    else if (how === 'dead') counts.dead += 1;
+    else if (how === 'stale') counts.stale += 1;
+    else if (how === 'handed_back') counts.handedBack += 1;
+    else counts.completed += 1;
+    const { effectId, claimNumber, repoId, attempt } = claim;
+    this.#parts.emit({
+      name: 'effect_ended',
+      effectId,
+      claimNumber,
+      repoId,
+      attempt,
+      how,
+      ...(error === undefined ? {} : { error }),
+    });
+    this.#claimer.release(claim);
+    this.#wakeUp.ring();
+  }
+
+  async #stop(): Promise<void> {
+    const { clock, graceMs, emit } = this.#parts;
+    const before = this.#counts.handedBack;
+    this.#stopping.abort();
+    this.#wakeUp.ring();
+    for (const resolve of this.#idleWaiters.splice(0)) resolve();
+    // The heartbeat goes on until the last claim is closed: nobody else may take what is still running.
+    const withinGrace = new AbortController();
+    this.#hurrying.signal.addEventListener('abort', () => withinGrace.abort());
+    if (this.#hurrying.signal.aborted) withinGrace.abort();
+    const ended = this.#runner.ended().then(() => withinGrace.abort());
+    await clock.sleep(graceMs, withinGrace.signal);
+    this.#runner.abortAll('stopping');
+    await bounded(clock, ABORT_BOUND_MS, 'ending aborted runs', ended).catch(() => undefined);
+    for (const effect of this.#runner.abandon()) this.#completer.add(effect, { kind: 'hand_back' });
+    const confirmed = Promise.all([this.#claiming, this.#upkeeping]).then(() => this.#completer.drain());
+    await bounded(clock, CONFIRM_BOUND_MS, 'closing the last claims', confirmed).catch(() => undefined);
+    this.#completer.giveUp();
+    await Promise.all([this.#listener?.[Symbol.asyncDispose](), this.#lease.end()]);
+    emit({
+      name: 'dispatcher_stopped',
+      dispatcherId: this.dispatcherId,
+      handedBack: this.#counts.handedBack - before,
+    });
+  }
+}

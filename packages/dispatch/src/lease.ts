@@ -1,0 +1,115 @@
+import { hostname } from 'node:os';
+import type { DB } from '@sluice/db';
+import { heartbeat, registerDispatcher, unregisterDispatcher } from '@sluice/queue-core/dispatcher';
+import type { Kysely } from 'kysely';
+import { backoffMs } from './backoff.ts';
+import { bounded, type Clock } from './clock.ts';
+import type { DispatchEvent } from './dispatch-event.ts';
+
+/** After an outage everyone is late: give the others this many beats before judging them dead. */
+const SETTLE_BEATS = 2;
+const CALL_BOUND_MS = 5_000;
+
+/** This process's registration, kept alive by a timer of its own. */
+export class Lease {
+  readonly #db: Kysely<DB>;
+  readonly #clock: Clock;
+  readonly #terms: { slots: number; leaseMs: number; beatMs: number };
+  readonly #emit: (event: DispatchEvent) => void;
+  readonly #onLost: () => void;
+  readonly #onRegistered: () => void;
+  readonly #ending = new AbortController();
+  #id: string | undefined;
+  #lastId = '';
+  #beating: Promise<void> | undefined;
+  #troubleAt = -Infinity;
+
+  constructor(options: {
+    db: Kysely<DB>;
+    clock: Clock;
+    terms: { slots: number; leaseMs: number; beatMs: number };
+    emit: (event: DispatchEvent) => void;
+    /** It was declared dead: whatever runs, runs for nobody. Called before the new registration. */
+    onLost: () => void;
+    onRegistered: () => void;
+  }) {
+    this.#db = options.db;
+    this.#clock = options.clock;
+    this.#terms = options.terms;
+    this.#emit = options.emit;
+    this.#onLost = options.onLost;
+    this.#onRegistered = options.onRegistered;
+  }
+
+  /** The claimant of new claims; undefined between being declared dead and the next registration. */
+  get id(): string | undefined {
+    return this.#id;
+  }
+
+  /** The id it has, or had last. */
+  get lastId(): string {
+    return this.#lastId;
+  }
+
+  /** Whether heartbeats have gone well for long enough that another dispatcher's late one is its own fault. */
+  get isSettled(): boolean {
+    return this.#clock.now() - this.#troubleAt > SETTLE_BEATS * this.#terms.beatMs;
+  }
+
+  /** Registers, and throws if that fails; beats from then on. */
+  async begin(): Promise<void> {
+    await this.#register();
+    this.#beating = this.#beat();
+  }
+
+  /** Ends the heartbeat and the registration; does not throw. */
+  async end(): Promise<void> {
+    this.#ending.abort();
+    await this.#beating;
+    const id = this.#id;
+    this.#id = undefined;
+    if (id === undefined) return;
+    const gone = bounded(this.#clock, CALL_BOUND_MS, 'unregistering', unregisterDispatcher(this.#db, id));
+    await gone.catch((error: unknown) => this.#emit({ name: 'heartbeat_failed', error }));
+  }
+
+  async #register(): Promise<void> {
+    const { slots, leaseMs } = this.#terms;
+    const registering = registerDispatcher(this.#db, { host: hostname(), pid: process.pid, slots, leaseMs });
+    this.#id = await bounded(this.#clock, CALL_BOUND_MS, 'registering', registering);
+    this.#lastId = this.#id;
+    this.#emit({ name: 'dispatcher_registered', dispatcherId: this.#id });
+    this.#onRegistered();
+  }
+
+  async #beat(): Promise<void> {
+    const { beatMs } = this.#terms;
+    const stop = this.#ending.signal;
+    let failures = 0;
+    await this.#clock.sleep(beatMs, stop);
+    while (!stop.aborted) {
+      try {
+        if (this.#id === undefined) await this.#register();
+        else if (
+          (await bounded(this.#clock, beatMs, 'a heartbeat', heartbeat(this.#db, this.#id))) ===
+          'declared_dead'
+        ) {
+          this.#emit({ name: 'dispatcher_declared_dead', dispatcherId: this.#id });
+          this.#id = undefined;
+          this.#onLost();
+          continue;
+        }
+        failures = 0;
+        await this.#clock.sleep(beatMs, stop);
+      } catch (error) {
+        failures += 1;
+        this.#troubleAt = this.#clock.now();
+        this.#emit({ name: 'heartbeat_failed', error });
+        await this.#clock.sleep(
+          backoffMs(failures, { minMs: beatMs / 10, maxMs: beatMs }, Math.random()),
+          stop,
+        );
+      }
+    }
+  }
+}

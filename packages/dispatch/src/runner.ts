@@ -1,0 +1,113 @@
+import type { DB } from '@sluice/db';
+import type { ClaimedEffect } from '@sluice/queue-core/dispatcher';
+import type { Kysely } from 'kysely';
+import type { Clock } from './clock.ts';
+import type { DispatchEvent } from './dispatch-event.ts';
+import { LogWriter } from './log-writer.ts';
+import { Permits } from './permits.ts';
+import type { RunContext, RunResult } from './run-result.ts';
+import { describeError } from './storable-text.ts';
+
+/** Log statements at once, of all runs together. */
+const LOG_WRITES_MAX = 2;
+
+/** Why a run was told to end. */
+export type AbortCause = 'stopping' | 'claim_lost';
+
+interface Run {
+  readonly effect: ClaimedEffect;
+  readonly controller: AbortController;
+  cause: AbortCause | undefined;
+}
+
+/** The effects that this process runs now. */
+export class Runner {
+  readonly #db: Kysely<DB>;
+  readonly #clock: Clock;
+  readonly #emit: (event: DispatchEvent) => void;
+  readonly #run: (effect: ClaimedEffect, context: RunContext) => Promise<RunResult>;
+  readonly #onEnded: (effect: ClaimedEffect, result: RunResult, cause: AbortCause | undefined) => void;
+  readonly #running = new Map<bigint, Run>();
+  readonly #logPermits = new Permits(LOG_WRITES_MAX);
+  #allEnded: PromiseWithResolvers<void> | undefined;
+
+  constructor(options: {
+    db: Kysely<DB>;
+    clock: Clock;
+    emit: (event: DispatchEvent) => void;
+    run: (effect: ClaimedEffect, context: RunContext) => Promise<RunResult>;
+    onEnded: (effect: ClaimedEffect, result: RunResult, cause: AbortCause | undefined) => void;
+  }) {
+    this.#db = options.db;
+    this.#clock = options.clock;
+    this.#emit = options.emit;
+    this.#run = options.run;
+    this.#onEnded = options.onEnded;
+  }
+
+  get size(): number {
+    return this.#running.size;
+  }
+
+  has(claimNumber: bigint): boolean {
+    return this.#running.has(claimNumber);
+  }
+
+  start(effect: ClaimedEffect): void {
+    const run: Run = { effect, controller: new AbortController(), cause: undefined };
+    this.#running.set(effect.claimNumber, run);
+    const { effectId, claimNumber, repoId, attempt } = effect;
+    this.#emit({ name: 'effect_started', effectId, claimNumber, repoId, attempt });
+    void this.#follow(run);
+  }
+
+  abortAll(cause: AbortCause): void {
+    for (const run of this.#running.values()) {
+      run.cause ??= cause;
+      run.controller.abort(
+        new Error(cause === 'stopping' ? 'The dispatcher is stopping' : 'The claim is lost'),
+      );
+    }
+  }
+
+  /** Resolves when nothing runs. */
+  async ended(): Promise<void> {
+    if (this.#running.size > 0) await (this.#allEnded ??= Promise.withResolvers<void>()).promise;
+  }
+
+  /** Gives up waiting: removes and returns what still runs. Its results will not be looked at. */
+  abandon(): ClaimedEffect[] {
+    const effects = [...this.#running.values()].map((run) => run.effect);
+    this.#running.clear();
+    return effects;
+  }
+
+  async #follow(run: Run): Promise<void> {
+    const { effect, controller } = run;
+    let log: LogWriter | undefined;
+    const writer = (): LogWriter => {
+      const { claimNumber } = effect;
+      if (log === undefined && !this.#running.has(claimNumber)) throw new Error('this run has ended');
+      return (log ??= new LogWriter({
+        db: this.#db,
+        clock: this.#clock,
+        claim: effect,
+        permits: this.#logPermits,
+        emit: this.#emit,
+      }));
+    };
+    let result: RunResult;
+    try {
+      result = await this.#run(effect, { signal: controller.signal, log: (bytes) => writer().write(bytes) });
+    } catch (error) {
+      result = { status: 'error', message: describeError(error) };
+    }
+    // Before the claim is closed: a closed claim takes no output.
+    await log?.end();
+    if (!this.#running.delete(effect.claimNumber)) return;
+    this.#onEnded(effect, result, run.cause);
+    if (this.#running.size > 0) return;
+    this.#allEnded?.resolve();
+    this.#allEnded = undefined;
+  }
+}

@@ -1,0 +1,91 @@
+import type { DB } from '@sluice/db';
+import type { ClaimedEffect } from '@sluice/queue-core/dispatcher';
+import type { Kysely } from 'kysely';
+import { systemClock, type Clock } from './clock.ts';
+import type { DispatchEvent } from './dispatch-event.ts';
+import { Dispatcher } from './dispatcher.ts';
+import type { RunContext, RunResult } from './run-result.ts';
+
+export interface DispatcherOptions {
+  /** Its pool needs at least 6 connections: claims, completions, upkeep, heartbeats and output do not wait for one another. */
+  db: Kysely<DB>;
+  /** For a connection that listens; without it (or behind a transaction-mode pooler) the queue is polled. */
+  connectionString?: string | undefined;
+  /** Most effects it runs at once. */
+  slots: number;
+  /** Most effects of one repo at once, by all dispatchers together, where the repo has no cap of its own. */
+  repoCap: number;
+  /** It is dead when its last heartbeat is older; the default is 20 s. */
+  leaseMs?: number | undefined;
+  /** Between heartbeats; the default is 5 s. */
+  beatMs?: number | undefined;
+  /** Within this time work is found even if no notification comes; the default is 2 s. */
+  pollMs?: number | undefined;
+  /** How long a stop waits for runs before it aborts them; the default is 10 s. */
+  graceMs?: number | undefined;
+  /** Delay before the second attempt after an error; doubles with each further one. The default is 1 s. */
+  retryMinMs?: number | undefined;
+  /** Longest delay between attempts; the default is 5 min. */
+  retryMaxMs?: number | undefined;
+  /** Age at which finished effects and their output are dropped; the default is 30 days. */
+  retentionDays?: number | undefined;
+  /** Runs one effect. What it throws counts as an infrastructure error, which is retried. */
+  run: (effect: ClaimedEffect, context: RunContext) => Promise<RunResult>;
+  /** Called for everything worth a log line; must not throw. */
+  onEvent?: ((event: DispatchEvent) => void) | undefined;
+  clock?: Clock | undefined;
+}
+
+/** Counts since it was started. */
+export interface DispatcherStats {
+  readonly running: number;
+  readonly claimed: number;
+  readonly completed: number;
+  /** Attempts that will be retried. */
+  readonly retried: number;
+  readonly dead: number;
+  /** Closings that changed nothing, because the claim had been taken away. */
+  readonly stale: number;
+  readonly handedBack: number;
+}
+
+export interface RunningDispatcher {
+  /** Its present id: the claimant of its claims. */
+  readonly dispatcherId: string;
+  readonly stats: DispatcherStats;
+  /**
+   * Stops claiming, hands back what has not started, waits for the rest up to the grace, then aborts and hands back.
+   * No attempt is spent by handing back. With `hurry`, also in a second call, it aborts at once. Ends within the grace
+   * and some 15 s, whatever the database does.
+   */
+  stop(options?: { hurry?: boolean }): Promise<void>;
+  /** Resolves when it finds nothing to run, runs nothing, and has closed every claim. Scheduled effects are not waited for. */
+  idle(): Promise<void>;
+}
+
+/**
+ * Starts a dispatcher in this process: it claims effects of all repositories in fair order, runs up to `slots` of them
+ * at once by `run`, and closes their claims. Any number of dispatchers share a database. Delivery is at least once; an
+ * attempt whose claim was lost is aborted, and cannot complete.
+ *
+ * @throws if the database cannot be reached now; later outages are waited out.
+ */
+export async function startDispatcher(options: DispatcherOptions): Promise<RunningDispatcher> {
+  const dispatcher = new Dispatcher({
+    db: options.db,
+    connectionString: options.connectionString,
+    slots: options.slots,
+    repoCap: options.repoCap,
+    leaseMs: options.leaseMs ?? 20_000,
+    beatMs: options.beatMs ?? 5_000,
+    pollMs: options.pollMs ?? 2_000,
+    graceMs: options.graceMs ?? 10_000,
+    retry: { minMs: options.retryMinMs ?? 1_000, maxMs: options.retryMaxMs ?? 300_000 },
+    retentionDays: options.retentionDays ?? 30,
+    run: options.run,
+    emit: options.onEvent ?? (() => undefined),
+    clock: options.clock ?? systemClock,
+  });
+  await dispatcher.start();
+  return dispatcher;
+}

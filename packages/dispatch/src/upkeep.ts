@@ -1,0 +1,104 @@
+import type { DB } from '@sluice/db';
+import { dispatcherRequeueStale, maintainPartitions, promoteDue } from '@sluice/queue-core/dispatcher';
+import type { Kysely } from 'kysely';
+import type { Clock } from './clock.ts';
+import type { DispatchEvent } from './dispatch-event.ts';
+
+/** Claims of claimants that no dispatcher row stands for: somebody's own worker, so far as we know. */
+const UNREGISTERED_CLAIM_MS = 15 * 60_000;
+const PROMOTE_MAX = 1_000;
+/** Floor between two rounds, whatever is said to be due. */
+const ROUND_MS_MIN = 10;
+const PARTITIONS_EVERY_MS = 3_600_000;
+const PARTITION_DAYS_AHEAD = 3;
+
+/** What has to be done from time to time by whoever is alive. A failing task is reported and holds up no other. */
+export class Upkeep {
+  readonly #db: Kysely<DB>;
+  readonly #clock: Clock;
+  readonly #emit: (event: DispatchEvent) => void;
+  readonly #pollMs: number;
+  readonly #retentionDays: number;
+  readonly #mayJudge: () => boolean;
+  readonly #onDue: (repoId: string, effectId: bigint) => void;
+  readonly #sweep: () => Promise<void>;
+  readonly #stop: AbortSignal;
+  #partitionsAt = -Infinity;
+  #partitions: Promise<void> | undefined;
+
+  constructor(options: {
+    db: Kysely<DB>;
+    clock: Clock;
+    emit: (event: DispatchEvent) => void;
+    pollMs: number;
+    retentionDays: number;
+    /** Whether a late heartbeat of another may be held against it. */
+    mayJudge: () => boolean;
+    onDue: (repoId: string, effectId: bigint) => void;
+    sweep: () => Promise<void>;
+    stop: AbortSignal;
+  }) {
+    this.#db = options.db;
+    this.#clock = options.clock;
+    this.#emit = options.emit;
+    this.#pollMs = options.pollMs;
+    this.#retentionDays = options.retentionDays;
+    this.#mayJudge = options.mayJudge;
+    this.#onDue = options.onDue;
+    this.#sweep = options.sweep;
+    this.#stop = options.stop;
+  }
+
+  /** A round each poll interval, sooner when an effect becomes due before; ends when stopped. */
+  async run(): Promise<void> {
+    while (!this.#stop.aborted) {
+      const nextDueInMs = await this.round();
+      const waitMs = Math.min(this.#pollMs, nextDueInMs ?? Infinity);
+      await this.#clock.sleep(Math.max(ROUND_MS_MIN, waitMs), this.#stop);
+    }
+    await this.#partitions;
+  }
+
+  /** Everything once; returns when the next scheduled effect is due, if one is. */
+  async round(): Promise<number | null> {
+    await this.#attempt('requeue_stale', () => this.#requeueStale());
+    const nextDueInMs = await this.#attempt('promote_due', () => this.#promoteDue());
+    await this.#attempt('sweep', this.#sweep);
+    // Its own pace and nobody waits for it: it may have to wait for a lock.
+    if (this.#clock.now() - this.#partitionsAt > PARTITIONS_EVERY_MS) {
+      this.#partitionsAt = this.#clock.now();
+      this.#partitions = this.#attempt('maintain_partitions', () => this.#maintainPartitions());
+    }
+    return nextDueInMs ?? null;
+  }
+
+  async #requeueStale(): Promise<void> {
+    if (!this.#mayJudge()) return;
+    const count = await dispatcherRequeueStale(this.#db, { olderThanMs: UNREGISTERED_CLAIM_MS });
+    if (count > 0) this.#emit({ name: 'stale_requeued', count });
+  }
+
+  async #promoteDue(): Promise<number | null> {
+    const { promoted, nextDueInMs } = await promoteDue(this.#db, { limit: PROMOTE_MAX });
+    for (const { repoId, effectId } of promoted) this.#onDue(repoId, effectId);
+    return nextDueInMs;
+  }
+
+  async #maintainPartitions(): Promise<void> {
+    const days = { daysAhead: PARTITION_DAYS_AHEAD, retentionDays: this.#retentionDays };
+    const { created, dropped, skipped } = await maintainPartitions(this.#db, days);
+    this.#emit({ name: 'partitions_maintained', created, dropped, skipped });
+  }
+
+  async #attempt<T>(
+    task: Extract<DispatchEvent, { name: 'upkeep_failed' }>['task'],
+    run: () => Promise<T>,
+  ): Promise<T | undefined> {
+    try {
+      return await run();
+    } catch (error) {
+      this.#emit({ name: 'upkeep_failed', task, error });
+      return undefined;
+    }
+  }
+}

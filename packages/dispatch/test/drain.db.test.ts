@@ -1,0 +1,95 @@
+import { useTestDatabase } from '@sluice/testkit';
+import { expect, test } from 'vitest';
+import { enqueue, names, PASS, useDispatchers } from './dispatchers.ts';
+import { until } from './until.ts';
+
+const database = useTestDatabase();
+const start = useDispatchers(database);
+
+test('two dispatchers run the effects of twenty repos exactly once', async () => {
+  const { db } = database;
+  await enqueue(db, names(20), 15);
+  const runs: string[] = [];
+  const run = async ({ payload }: { payload: string }) => {
+    runs.push(payload);
+    await Promise.resolve();
+    return PASS;
+  };
+  const both = await Promise.all([start(run), start(run)]);
+  await Promise.all(both.map((dispatcher) => dispatcher.idle()));
+  expect(runs).toHaveLength(300);
+  expect(new Set(runs).size).toBe(300);
+  const done = await db.selectFrom('effect_history').select(['state', 'outcome', 'attempts']).execute();
+  expect(done).toHaveLength(300);
+  expect(
+    done.every(({ state, outcome, attempts }) => state === 'done' && outcome === 'pass' && attempts === 1),
+  ).toBe(true);
+  expect(await db.selectFrom('effect_claim').selectAll().execute()).toEqual([]);
+  const [one, two] = both.map(({ stats }) => stats.completed);
+  expect(one! + two!).toBe(300);
+});
+
+test('outcome, reason and result ref are stored as the run gave them', async () => {
+  const { db } = database;
+  await enqueue(db, ['a'], 1);
+  const dispatcher = await start(() =>
+    Promise.resolve({
+      status: 'done',
+      outcome: 'fail',
+      reason: 'exit code 3',
+      resultRef: 'refs/meta/results/x/1',
+    }),
+  );
+  await dispatcher.idle();
+  const row = await db
+    .selectFrom('effect_history')
+    .select(['state', 'outcome', 'reason', 'result_ref'])
+    .executeTakeFirst();
+  expect(row).toEqual({
+    state: 'done',
+    outcome: 'fail',
+    reason: 'exit code 3',
+    result_ref: 'refs/meta/results/x/1',
+  });
+});
+
+test('work that arrives later is found, and a scheduled effect runs when it is due', async () => {
+  const { db } = database;
+  const runs: string[] = [];
+  const dispatcher = await start(async ({ payload }) => {
+    runs.push(payload);
+    return await Promise.resolve(PASS);
+  });
+  await dispatcher.idle();
+  await enqueue(db, ['later'], 1, { payload: 'scheduled', delayMs: 200 });
+  await enqueue(db, ['now'], 1, { payload: 'immediate' });
+  await until('both have run', () => runs.length === 2);
+  expect(runs).toEqual(['immediate', 'scheduled']);
+});
+
+test('a paused repo gives nothing until it is resumed; others go on', async () => {
+  const { db } = database;
+  await db.insertInto('repo').values({ repo_id: 'paused', paused_at: new Date() }).execute();
+  await enqueue(db, ['paused', 'other'], 3);
+  const runs: string[] = [];
+  await start(async ({ repoId }) => {
+    runs.push(repoId);
+    return await Promise.resolve(PASS);
+  });
+  await until('the other repo is served', () => runs.length === 3);
+  expect(runs).toEqual(['other', 'other', 'other']);
+  await db.updateTable('repo').set({ paused_at: null }).execute();
+  await until('the resumed repo is served', () => runs.length === 6);
+});
+
+test('a run that completed its claim itself is left alone', async () => {
+  const { db } = database;
+  await enqueue(db, ['a'], 1);
+  const dispatcher = await start(async (effect) => {
+    await db.deleteFrom('effect_queue').where('effect_id', '=', effect.effectId).execute();
+    return { status: 'settled' };
+  });
+  await dispatcher.idle();
+  expect(dispatcher.of('effect_ended')).toMatchObject([{ how: 'settled' }]);
+  expect(await db.selectFrom('effect_history').selectAll().execute()).toEqual([]);
+});

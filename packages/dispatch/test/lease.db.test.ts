@@ -1,0 +1,115 @@
+import { useTestDatabase } from '@sluice/testkit';
+import { expect, test } from 'vitest';
+import { systemClock } from '../src/clock.ts';
+import { enqueue, PASS, useDispatchers } from './dispatchers.ts';
+import { until } from './until.ts';
+
+const database = useTestDatabase();
+const start = useDispatchers(database);
+
+/** A beat that only this clock can tell from other waits, so that a test can stop the heart and start it again. */
+const BEAT_MS = 123_456;
+
+function stoppedHeart() {
+  const resume = new AbortController();
+  const clock = {
+    ...systemClock,
+    sleep: async (ms: number, signal?: AbortSignal) => {
+      if (ms !== BEAT_MS || resume.signal.aborted) return await systemClock.sleep(Math.min(ms, 200), signal);
+      return await systemClock.sleep(
+        600_000,
+        signal === undefined ? resume.signal : AbortSignal.any([resume.signal, signal]),
+      );
+    },
+  };
+  return { clock, beatMs: BEAT_MS, resume: () => resume.abort() };
+}
+
+test('a dispatcher whose heart stopped loses its claims; another runs them as attempt 2; the first cannot complete', async () => {
+  const { db } = database;
+  await enqueue(db, ['a'], 1);
+  const heart = stoppedHeart();
+  const mayEnd = Promise.withResolvers<void>();
+  let signal: AbortSignal | undefined;
+  const first = await start(
+    async (_, context) => {
+      signal = context.signal;
+      await mayEnd.promise;
+      return { status: 'done', outcome: 'pass', reason: 'by the first' };
+    },
+    // Only this one claims for now, and it does not judge itself.
+    { clock: heart.clock, beatMs: heart.beatMs, leaseMs: 300, pollMs: 600_000 },
+  );
+  await until('the first runs it', () => first.stats.running === 1);
+  const firstId = first.dispatcherId;
+  const second = await start(({ attempt }) =>
+    Promise.resolve({ status: 'done', outcome: 'pass', reason: `by the second, attempt ${attempt}` }),
+  );
+  await until('the second has completed it', () => second.stats.completed === 1);
+  expect(signal?.aborted).toBe(false);
+  heart.resume();
+  await until('the first notices', () => signal?.aborted === true);
+  mayEnd.resolve();
+  await until('its late completion is refused', () => first.stats.stale === 1);
+  await until('it is back under a new id', () => first.dispatcherId !== firstId);
+  const rows = await db.selectFrom('effect_history').select(['attempts', 'reason']).execute();
+  expect(rows).toEqual([{ attempts: 2, reason: 'by the second, attempt 2' }]);
+  expect(first.of('dispatcher_declared_dead')).toEqual([
+    { name: 'dispatcher_declared_dead', dispatcherId: firstId },
+  ]);
+});
+
+test('it claims again under its new id', async () => {
+  const { db } = database;
+  const dispatcher = await start(() => Promise.resolve(PASS), { beatMs: 50 });
+  const before = dispatcher.dispatcherId;
+  await db.deleteFrom('dispatcher').where('dispatcher_id', '=', before).execute();
+  await until('it has a new id', () => dispatcher.dispatcherId !== before);
+  await enqueue(db, ['a'], 3);
+  await until('it runs again', () => dispatcher.stats.completed === 3);
+  const rows = await db.selectFrom('effect_history').select('claimant').distinct().execute();
+  expect(rows).toEqual([{ claimant: dispatcher.dispatcherId }]);
+});
+
+test('a live heartbeat protects a claim, however long it runs', async () => {
+  const { db } = database;
+  await enqueue(db, ['a'], 1);
+  const mayEnd = Promise.withResolvers<void>();
+  const first = await start(
+    async () => {
+      await mayEnd.promise;
+      return PASS;
+    },
+    { beatMs: 100, leaseMs: 5_000 },
+  );
+  await until('it runs', () => first.stats.running === 1);
+  await db
+    .updateTable('effect_claim')
+    .set({ claimed_at: new Date(0) })
+    .execute();
+  const second = await start(() => Promise.resolve(PASS), { pollMs: 20 });
+  await until('the second had time to judge', () => second.of('dispatcher_registered').length === 1);
+  await second.idle().then(() => undefined);
+  expect(second.stats.claimed).toBe(0);
+  mayEnd.resolve();
+  await first.idle();
+  expect(first.stats).toMatchObject({ completed: 1, stale: 0 });
+});
+
+test('claims whose answer was lost are handed back', async () => {
+  const { db } = database;
+  const dispatcher = await start(() => Promise.resolve(PASS));
+  const { effect_id } = await db
+    .insertInto('effect_queue')
+    .values({ repo_id: 'a', payload: '' })
+    .returning('effect_id')
+    .executeTakeFirstOrThrow();
+  await db
+    .insertInto('effect_claim')
+    .values({ repo_id: 'a', effect_id, attempt: 1, claimant: dispatcher.dispatcherId })
+    .onConflict((conflict) => conflict.doNothing())
+    .execute();
+  await until('it is run after all', () => dispatcher.stats.completed === 1);
+  const row = await db.selectFrom('effect_history').select(['state', 'attempts']).executeTakeFirst();
+  expect(row).toEqual({ state: 'done', attempts: 1 });
+});

@@ -1,0 +1,90 @@
+import { useTestDatabase } from '@sluice/testkit';
+import { expect, test } from 'vitest';
+import { enqueue, PASS, useDispatchers } from './dispatchers.ts';
+import { until } from './until.ts';
+
+const database = useTestDatabase();
+const start = useDispatchers(database);
+
+test('an error is retried with back-off, and the effect is dead after its last attempt', async () => {
+  const { db } = database;
+  await enqueue(db, ['a'], 1, { maxAttempts: 3 });
+  const attempts: number[] = [];
+  const dispatcher = await start(async ({ attempt }) => {
+    attempts.push(attempt);
+    return await Promise.resolve({ status: 'error', message: `no sandbox ${attempt}` });
+  });
+  await until('it is dead', () => dispatcher.stats.dead === 1);
+  expect(attempts).toEqual([1, 2, 3]);
+  expect(dispatcher.of('effect_ended').map(({ how }) => how)).toEqual(['scheduled', 'scheduled', 'dead']);
+  const row = await db
+    .selectFrom('effect_history')
+    .select(['state', 'outcome', 'attempts', 'reason'])
+    .executeTakeFirst();
+  expect(row).toMatchObject({
+    state: 'dead',
+    outcome: null,
+    attempts: 3,
+    reason: expect.stringContaining('no sandbox 3'),
+  });
+});
+
+test('what a run throws is an error, with a text that can be stored', async () => {
+  const { db } = database;
+  await enqueue(db, ['a'], 1);
+  const dispatcher = await start(({ attempt }) => {
+    if (attempt === 1) throw new Error('broken \0 \ud800 text');
+    return Promise.resolve(PASS);
+  });
+  await until('the second attempt is done', () => dispatcher.stats.completed === 1);
+  expect(dispatcher.stats.retried).toBe(1);
+});
+
+test('a poison payload is dead at once', async () => {
+  const { db } = database;
+  await enqueue(db, ['a'], 1, { maxAttempts: 5 });
+  const dispatcher = await start(() => Promise.resolve({ status: 'poison', message: 'not a work order' }));
+  await dispatcher.idle();
+  const row = await db
+    .selectFrom('effect_history')
+    .select(['state', 'attempts', 'reason'])
+    .executeTakeFirst();
+  expect(row).toMatchObject({
+    state: 'dead',
+    attempts: 1,
+    reason: expect.stringContaining('not a work order'),
+  });
+});
+
+test('a completion that cannot be stored holds up no other and is not lost in silence', async () => {
+  const { db } = database;
+  await enqueue(db, ['bad'], 1, { maxAttempts: 1 });
+  await enqueue(db, ['good'], 5);
+  const dispatcher = await start(async ({ repoId }) => {
+    const resultRef = repoId === 'bad' ? 'refs/\0' : 'refs/meta/results/x/1';
+    return await Promise.resolve({ status: 'done', outcome: 'pass', resultRef });
+  });
+  await dispatcher.idle();
+  const rows = await db
+    .selectFrom('effect_history')
+    .select(['repo_id', 'state'])
+    .orderBy('repo_id')
+    .execute();
+  expect(rows.map(({ repo_id, state }) => `${repo_id} ${state}`)).toEqual([
+    'bad dead',
+    ...Array(5).fill('good done'),
+  ]);
+  expect(dispatcher.of('completion_refused')).toHaveLength(1);
+});
+
+test("failing effects do not keep a repo's other effects waiting", async () => {
+  const { db } = database;
+  await enqueue(db, ['a'], 10, { name: 'bad', maxAttempts: 10 });
+  await enqueue(db, ['a'], 10, { name: 'good' });
+  const dispatcher = await start(
+    async ({ name }) => await Promise.resolve(name === 'good' ? PASS : { status: 'error', message: 'again' }),
+    { retryMinMs: 100, retryMaxMs: 1_000 },
+  );
+  await until('all good ones are done', () => dispatcher.stats.completed === 10);
+  expect(dispatcher.stats.dead).toBe(0);
+});

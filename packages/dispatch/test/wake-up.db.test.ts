@@ -1,0 +1,101 @@
+import { sql } from 'kysely';
+import { useTestDatabase } from '@sluice/testkit';
+import { expect, test } from 'vitest';
+import { enqueue, PASS, useDispatchers } from './dispatchers.ts';
+import { until } from './until.ts';
+
+const database = useTestDatabase();
+const start = useDispatchers(database);
+
+/** Far beyond every bound of a test: what is found, is found by a notification. */
+const NEVER_MS = 600_000;
+
+async function isAsleep(): Promise<boolean> {
+  const row = await database.db.selectFrom('dispatcher').select('is_sleeping').executeTakeFirst();
+  return row?.is_sleeping === true;
+}
+
+/** Rows put in so that no notification is sent, as if it had been lost. */
+async function insertSilently(repoId: string): Promise<void> {
+  await database.db.insertInto('effect_queue').values({ repo_id: repoId, payload: '' }).execute();
+}
+
+async function killListener(): Promise<number> {
+  const { rows } = await sql`
+    select pg_terminate_backend(pid) from pg_stat_activity
+     where datname = current_database() and application_name = 'sluice-listen'`.execute(database.db);
+  return rows.length;
+}
+
+test('a sleeping dispatcher is woken by a notification', async () => {
+  const dispatcher = await start(() => Promise.resolve(PASS), {
+    connectionString: database.url,
+    pollMs: NEVER_MS,
+  });
+  await until('it listens', () => dispatcher.of('listening').length === 1);
+  for (let round = 1; round <= 5; round++) {
+    await until('it sleeps', isAsleep);
+    await enqueue(database.db, [`repo${round}`], 1);
+    await until('it ran', () => dispatcher.stats.completed === round);
+  }
+});
+
+test('a burst wakes it up, after which no notifications are sent until it sleeps again', async () => {
+  const mayEnd = Promise.withResolvers<void>();
+  const dispatcher = await start(
+    async () => {
+      await mayEnd.promise;
+      return PASS;
+    },
+    { connectionString: database.url, pollMs: NEVER_MS, slots: 2 },
+  );
+  await until('it listens', () => dispatcher.of('listening').length === 1);
+  await until('it sleeps', isAsleep);
+  await enqueue(database.db, ['a', 'b', 'c'], 4);
+  await until('its slots are full', () => dispatcher.stats.running === 2);
+  mayEnd.resolve();
+  await until('all ran', () => dispatcher.stats.completed === 12);
+  await until('it sleeps again', isAsleep);
+});
+
+test('an effect whose notification was lost is found by polling', async () => {
+  const dispatcher = await start(() => Promise.resolve(PASS), {
+    connectionString: database.url,
+    pollMs: 100,
+  });
+  await until('it listens', () => dispatcher.of('listening').length === 1);
+  await until('it sleeps', isAsleep);
+  await insertSilently('a');
+  await until('it ran', () => dispatcher.stats.completed === 1);
+});
+
+test('a killed LISTEN connection is replaced, and what came meanwhile is found by a sweep', async () => {
+  const dispatcher = await start(() => Promise.resolve(PASS), {
+    connectionString: database.url,
+    pollMs: NEVER_MS,
+  });
+  await until('it listens', () => dispatcher.of('listening').length === 1);
+  await until('it sleeps', isAsleep);
+  await insertSilently('during');
+  expect(await killListener()).toBe(1);
+  await until('it listens again', () => dispatcher.of('listening').length === 2);
+  await until('what came during the gap has run', () => dispatcher.stats.completed === 1);
+  expect(dispatcher.of('listen_failed').length).toBeGreaterThan(0);
+  await enqueue(database.db, ['after'], 1);
+  await until('what came after it has run', () => dispatcher.stats.completed === 2);
+});
+
+test('it can be stopped in the middle of reconnecting', async () => {
+  const dispatcher = await start(() => Promise.resolve(PASS), {
+    connectionString: database.url,
+    pollMs: NEVER_MS,
+  });
+  await until('it listens', () => dispatcher.of('listening').length === 1);
+  await killListener();
+  await dispatcher.stop();
+  const { rows } = await sql`
+    select 1 from pg_stat_activity where datname = current_database() and application_name = 'sluice-listen'`.execute(
+    database.db,
+  );
+  expect(rows).toEqual([]);
+});
