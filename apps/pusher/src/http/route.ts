@@ -10,8 +10,10 @@ export interface RepoAddress {
 export type Service = 'git-upload-pack' | 'git-receive-pack';
 
 export type Route =
-  | { kind: 'health' | 'metrics' }
-  | { kind: 'advertise' | 'serve'; service: Service; address: RepoAddress }
+  | { kind: 'health' }
+  | { kind: 'metrics' }
+  | { kind: 'advertise'; service: Service; address: RepoAddress }
+  | { kind: 'serve'; service: Service; address: RepoAddress }
   | { kind: 'refused'; status: 400 | 404; message: string };
 
 const REPO_ID_BYTES_MAX = 200;

@@ -1,0 +1,59 @@
+import { open, readFile, stat, unlink } from 'node:fs/promises';
+import { hostname } from 'node:os';
+import { setTimeout as delay } from 'node:timers/promises';
+import { unavailable } from '../http/http-error.ts';
+
+const RETRY_MS = 20;
+const WAIT_MS_MAX = 15_000;
+/** What a lock protects takes far less; one this old belongs to a process that is gone. */
+const STALE_MS = 60_000;
+
+/**
+ * Runs `task` while holding a lock file, which other processes on the same folder respect. A lock that a dead process
+ * of this host left behind, or one that is a minute old, is removed.
+ */
+export async function withLockFile<T>(path: string, task: () => Promise<T>): Promise<T> {
+  const startedAt = performance.now();
+  while (!(await tryCreate(path))) {
+    if (await isStale(path)) await unlink(path).catch(() => undefined);
+    else if (performance.now() - startedAt > WAIT_MS_MAX)
+      throw unavailable('the repository is locked on disk');
+    else await delay(RETRY_MS);
+  }
+  try {
+    return await task();
+  } finally {
+    await unlink(path).catch(() => undefined);
+  }
+}
+
+async function tryCreate(path: string): Promise<boolean> {
+  try {
+    await using file = await open(path, 'wx');
+    await file.writeFile(`${process.pid} ${hostname()}\n`);
+    return true;
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'EEXIST') return false;
+    throw error;
+  }
+}
+
+async function isStale(path: string): Promise<boolean> {
+  try {
+    const [{ mtimeMs }, text] = await Promise.all([stat(path), readFile(path, 'utf8')]);
+    if (Date.now() - mtimeMs > STALE_MS) return true;
+    const owner = /^(\d+) (.+)\n$/.exec(text);
+    return owner !== null && owner[2] === hostname() && !isAlive(Number(owner[1]));
+  } catch {
+    return false;
+  }
+}
+
+function isAlive(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === 'EPERM';
+  }
+}

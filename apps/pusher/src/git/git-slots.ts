@@ -1,0 +1,61 @@
+import { unavailable } from '../http/http-error.ts';
+
+/**
+ * Bounds how many git processes run at once, in all and per repository, so that one busy repository leaves room for
+ * the others. Who finds no room waits in line; when the line is long, or the wait, the client is asked to come back.
+ */
+export class GitSlots {
+  readonly #max: number;
+  readonly #waitMs: number;
+  readonly #running = new Map<string, number>();
+  #total = 0;
+  #line: Waiting[] = [];
+
+  constructor(options: { max: number; waitMs: number }) {
+    this.#max = options.max;
+    this.#waitMs = options.waitMs;
+  }
+
+  /** Resolves with a function that gives the slot back; call it once. */
+  async take(repoId: string): Promise<() => void> {
+    if (this.#line.length >= this.#max * LINE_PER_SLOT) throw unavailable('too many requests are waiting');
+    const { promise, resolve, reject } = Promise.withResolvers<void>();
+    const timer = setTimeout(() => {
+      this.#line = this.#line.filter((waiting) => waiting.start !== resolve);
+      reject(unavailable('the server is busy'));
+    }, this.#waitMs);
+    this.#line.push({ repoId, start: resolve });
+    this.#fill();
+    try {
+      await promise;
+    } finally {
+      clearTimeout(timer);
+    }
+    return () => {
+      this.#total -= 1;
+      const left = (this.#running.get(repoId) ?? 1) - 1;
+      if (left === 0) this.#running.delete(repoId);
+      else this.#running.set(repoId, left);
+      this.#fill();
+    };
+  }
+
+  #fill(): void {
+    const perRepo = Math.max(1, Math.ceil(this.#max / 2));
+    this.#line = this.#line.filter(({ repoId, start }) => {
+      const running = this.#running.get(repoId) ?? 0;
+      if (this.#total >= this.#max || running >= perRepo) return true;
+      this.#total += 1;
+      this.#running.set(repoId, running + 1);
+      start();
+      return false;
+    });
+  }
+}
+
+interface Waiting {
+  repoId: string;
+  start: () => void;
+}
+
+const LINE_PER_SLOT = 32;

@@ -1,0 +1,76 @@
+import { unavailable } from '../http/http-error.ts';
+import { gitEnvironment } from './git-environment.ts';
+import { startGit } from './start-git.ts';
+
+export interface FoundObject {
+  oid: string;
+  kind: string;
+  bytes: number;
+  /** Only if contents were asked for. */
+  content?: Buffer;
+}
+
+export interface LookUpOptions {
+  folder: string;
+  home: string;
+  /** Also read what the objects hold. */
+  withContent?: boolean;
+}
+
+const TIMEOUT_MS = 30_000;
+const OUTPUT_BYTES_MAX = 256 * 1024 * 1024;
+
+/**
+ * Looks up objects by expressions such as `<oid>^{commit}` or `<oid>:effect.yaml`, in one git process. The answers are
+ * in the order of the questions; null: there is no such object. Expressions come from this program, with full OIDs:
+ * never a ref name, never a line break.
+ */
+export async function lookUpObjects(
+  expressions: readonly string[],
+  { folder, home, withContent = false }: LookUpOptions,
+): Promise<(FoundObject | null)[]> {
+  if (expressions.length === 0) return [];
+  const git = await startGit({
+    args: ['--git-dir', folder, 'cat-file', withContent ? '--batch' : '--batch-check'],
+    env: gitEnvironment({ home, config: [['safe.directory', folder]] }),
+  });
+  const timer = setTimeout(() => git.end('SIGKILL'), TIMEOUT_MS);
+  try {
+    git.stdin.end(`${expressions.join('\n')}\n`);
+    const parts: Buffer[] = [];
+    let bytes = 0;
+    for await (const part of git.stdout as AsyncIterable<Buffer>) {
+      bytes += part.length;
+      if (bytes > OUTPUT_BYTES_MAX) throw unavailable('reading objects took too much memory');
+      parts.push(part);
+    }
+    const code = await git.exited;
+    if (code !== 0) throw unavailable('git could not read the objects', new Error(git.errors()));
+    return parseAnswers(Buffer.concat(parts, bytes), expressions.length, withContent);
+  } finally {
+    clearTimeout(timer);
+    git.end('SIGKILL');
+  }
+}
+
+function parseAnswers(output: Buffer, count: number, withContent: boolean): (FoundObject | null)[] {
+  const answers: (FoundObject | null)[] = [];
+  let at = 0;
+  while (answers.length < count) {
+    const end = output.indexOf(0x0a, at);
+    if (end === -1) throw new Error('git cat-file answered fewer objects than it was asked for');
+    const line = /^([0-9a-f]+) (commit|tree|blob|tag) (\d+)$/.exec(output.toString('latin1', at, end));
+    at = end + 1;
+    if (line === null) {
+      answers.push(null);
+      continue;
+    }
+    const found: FoundObject = { oid: line[1]!, kind: line[2]!, bytes: Number(line[3]) };
+    if (withContent) {
+      found.content = output.subarray(at, at + found.bytes);
+      at += found.bytes + 1;
+    }
+    answers.push(found);
+  }
+  return answers;
+}

@@ -1,0 +1,55 @@
+import { createHash, randomUUID } from 'node:crypto';
+import { lstat, mkdir, open, rename, rm, writeFile } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import type { ObjectFormat } from '@sluice/ref-store';
+
+/**
+ * Where a repository's objects are. Named by a hash: no file system's idea of case, length or reserved names can make
+ * two repositories one, and no name can lead out of the folder.
+ */
+export function repoFolder(dataDir: string, repoId: string, objectFormat: ObjectFormat): string {
+  const hash = createHash('sha256').update(repoId).digest('hex');
+  return join(dataDir, 'repos', hash.slice(0, 2), `${hash}.${objectFormat}.git`);
+}
+
+/** Whether there is a folder that the pusher made: a file or a link in its place is not one. */
+export async function isRepoFolder(folder: string): Promise<boolean> {
+  const found = await lstat(folder).catch(() => undefined);
+  return found?.isDirectory() === true;
+}
+
+/** Makes an empty bare repository, whole or not at all; does nothing if it is there already. */
+export async function ensureRepoFolder(
+  folder: string,
+  repoId: string,
+  objectFormat: ObjectFormat,
+): Promise<void> {
+  if (await isRepoFolder(folder)) return;
+  const temporary = `${folder}.${randomUUID()}.new`;
+  try {
+    for (const part of ['objects/info', 'objects/pack', 'refs/heads', 'refs/tags']) {
+      await mkdir(join(temporary, part), { recursive: true });
+    }
+    await writeFile(join(temporary, 'HEAD'), 'ref: refs/heads/main\n');
+    await writeFile(join(temporary, 'config'), CONFIG[objectFormat]);
+    await writeFile(join(temporary, 'description'), `${repoId}\n`);
+    await rename(temporary, folder);
+    await syncFolder(dirname(folder));
+  } catch (error) {
+    await rm(temporary, { recursive: true, force: true });
+    // Another push made it meanwhile.
+    if (!(await isRepoFolder(folder))) throw error;
+  }
+}
+
+/** Makes a rename or a new entry in the folder durable. */
+export async function syncFolder(folder: string): Promise<void> {
+  await using handle = await open(folder, 'r');
+  await handle.sync();
+}
+
+const CONFIG = {
+  sha1: '[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n\tbare = true\n',
+  sha256:
+    '[core]\n\trepositoryformatversion = 1\n\tfilemode = true\n\tbare = true\n[extensions]\n\tobjectformat = sha256\n',
+};

@@ -1,0 +1,52 @@
+import type { ConfigEntry } from './git-environment.ts';
+
+const RESULTS = 'refs/meta/results';
+
+/** Configuration of every git process that serves a client. */
+function common(folder: string): ConfigEntry[] {
+  return [
+    ['safe.directory', folder],
+    // Local refs may lag behind the database, so git must never decide by itself which objects are unused.
+    ['gc.auto', '0'],
+    ['maintenance.auto', 'false'],
+    ['core.logAllRefUpdates', 'false'],
+  ];
+}
+
+/** For `git upload-pack`: any commit may be fetched by its OID, since a dispatcher fetches the one it is pinned to. */
+export function uploadPackConfiguration(folder: string): ConfigEntry[] {
+  return [...common(folder), ['uploadpack.allowAnySHA1InWant', 'true']];
+}
+
+export interface ReceivePackConfiguration {
+  folder: string;
+  hooksFolder: string;
+  pushBytesMax: number;
+  /** The one result ref that a claim may write; null: an ordinary push. */
+  claimRef: string | null;
+}
+
+/** For `git receive-pack`: objects are kept as packs, checked and made durable, and every ref goes to proc-receive. */
+export function receivePackConfiguration(options: ReceivePackConfiguration): ConfigEntry[] {
+  const { folder, hooksFolder, pushBytesMax, claimRef } = options;
+  return [
+    ...common(folder),
+    ['core.hooksPath', hooksFolder],
+    ['core.fsync', 'all'],
+    ['receive.procReceiveRefs', 'refs'],
+    ['receive.unpackLimit', '1'],
+    ['receive.maxInputSize', String(pushBytesMax)],
+    ['receive.autogc', 'false'],
+    ['receive.shallowUpdate', 'false'],
+    ['receive.advertisePushOptions', 'true'],
+    ['transfer.fsckObjects', 'true'],
+    // A push is always shown every ref that is not hidden, and thousands of results would slow each one down.
+    ['receive.hideRefs', RESULTS],
+    ...(claimRef === null ? [] : [['receive.hideRefs', `!${claimRef}`] as const]),
+  ];
+}
+
+/** For the advertisement of a claim's URL, which shows its own result ref alone. */
+export function claimAdvertisementConfiguration(folder: string, claimRef: string): ConfigEntry[] {
+  return [...common(folder), ['receive.hideRefs', 'refs'], ['receive.hideRefs', `!${claimRef}`]];
+}

@@ -1,0 +1,51 @@
+import { createHash } from 'node:crypto';
+import { mkdir, rename, rm, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+
+/** File descriptors that git and its hooks inherit from the pusher, in the order of {@link HOOK_PIPES}. */
+export const HOOK_PIPES = {
+  fromPreReceive: 0,
+  toPreReceive: 1,
+  fromProcReceive: 2,
+  toProcReceive: 3,
+} as const;
+
+/** Ends the list on descriptor 3: no line of git's begins with a dot. */
+export const LIST_END = '.';
+
+/** The answer on descriptor 4 that lets a push go on. Everything else, silence included, refuses it. */
+export const VERDICT_OK = 'ok';
+
+const HOOKS = {
+  'pre-receive': `#!/bin/sh
+# Shows the pusher git's own list of commands and waits for its verdict. When the pusher is gone, the pipes are
+# closed and the push is refused.
+cat >&3 && printf '${LIST_END}\\n' >&3 || exit 1
+IFS= read -r verdict <&4 || exit 1
+[ "$verdict" = ${VERDICT_OK} ]
+`,
+  'proc-receive': `#!/bin/sh
+# Joins git to the pusher, which speaks git's protocol and decides. A background command reads /dev/null unless
+# standard input is another descriptor.
+exec 7<&0
+cat <&7 >&5 2>/dev/null &
+exec cat <&6
+`,
+};
+
+/**
+ * Writes the hook scripts into a folder of the pusher's own and returns it. Its name holds their hash, so that a
+ * newer pusher never changes scripts under an older one's running pushes.
+ */
+export async function writeHooks(dataDir: string): Promise<string> {
+  const hash = createHash('sha256').update(JSON.stringify(HOOKS)).digest('hex').slice(0, 12);
+  const folder = join(dataDir, 'hooks', hash);
+  const temporary = `${folder}.${process.pid}`;
+  await rm(temporary, { recursive: true, force: true });
+  await mkdir(temporary, { recursive: true, mode: 0o755 });
+  for (const [name, script] of Object.entries(HOOKS))
+    await writeFile(join(temporary, name), script, { mode: 0o755 });
+  await rm(folder, { recursive: true, force: true });
+  await rename(temporary, folder);
+  return folder;
+}

@@ -1,0 +1,58 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { HttpError } from './http-error.ts';
+
+/** Headers of every answer that depends on the state of a repository. */
+export const NO_CACHE = {
+  'cache-control': 'no-cache, max-age=0, must-revalidate',
+  'x-content-type-options': 'nosniff',
+} as const;
+
+/** Answers with bytes of the given type. */
+export function answer(response: ServerResponse, status: number, type: string, body: Buffer | string): void {
+  response.writeHead(status, {
+    ...NO_CACHE,
+    'content-type': type,
+    'content-length': Buffer.byteLength(body),
+  });
+  response.end(body);
+}
+
+/** Most bytes of a refused request's body that are still read, so that its sender gets to hear why. */
+const UNREAD_BYTES_MAX = 4 * 1024 * 1024;
+
+/** Answers with a sentence, which git shows to its user. Does nothing if an answer has begun; then the connection ends. */
+export function answerError(request: IncomingMessage, response: ServerResponse, error: HttpError): void {
+  if (response.headersSent) {
+    response.destroy();
+    return;
+  }
+  const body = `${error.message}\n`;
+  response.writeHead(error.status, {
+    ...NO_CACHE,
+    ...error.headers,
+    'content-type': 'text/plain; charset=utf-8',
+    'content-length': Buffer.byteLength(body),
+  });
+  response.end(body);
+  if (request.complete || request.destroyed) return;
+  let unread = 0;
+  request.on('data', (chunk: Buffer) => {
+    unread += chunk.length;
+    if (unread > UNREAD_BYTES_MAX) request.destroy();
+  });
+  request.on('error', () => {});
+}
+
+/** Refuses a request whose body is not of the type that the service speaks. */
+export function requireContentType(request: IncomingMessage, type: string): void {
+  const got = request.headers['content-type'];
+  if (got !== type)
+    throw new HttpError(415, `expected content-type ${type}, got ${got === undefined ? 'none' : 'another'}`);
+}
+
+/** Refuses a request whose body is encoded in a way that the service does not take. */
+export function requireEncoding(request: IncomingMessage, ...encodings: readonly string[]): void {
+  const got = request.headers['content-encoding'] ?? 'identity';
+  if (!encodings.includes(got))
+    throw new HttpError(415, `expected content-encoding ${encodings.join(' or ')}, got another`);
+}

@@ -1,0 +1,196 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { readRepo, type ObjectFormat } from '@sluice/ref-store';
+import { gitEnvironment } from '../git/git-environment.ts';
+import { ensureRepoFolder, repoFolder } from '../git/repo-folder.ts';
+import { receivePackConfiguration } from '../git/serve-configuration.ts';
+import type { Pusher } from '../pusher.ts';
+import { readClaimRef } from '../push/claim-ref.ts';
+import { decidePush, isSameList } from '../push/decide-push.ts';
+import { judgeCommands, refuseAll } from '../push/push-gate.ts';
+import { runReceivePack } from '../push/receive-pack.ts';
+import { PktLineError } from '../wire/pkt-line.ts';
+import { parsePreamble, PreambleRefused, type Command, type Preamble } from '../wire/preamble.ts';
+import { encodeReport, type Report } from '../wire/report-status.ts';
+import { claimIsGone, noSuchRepository } from './advertise.ts';
+import { answer, NO_CACHE, requireContentType, requireEncoding } from './answer.ts';
+import { HttpError } from './http-error.ts';
+import { readBody } from './read-body.ts';
+import type { RepoAddress } from './route.ts';
+
+const RESULT_TYPE = 'application/x-git-receive-pack-result';
+const PREAMBLE_BYTES_MAX = 2 * 1024 * 1024;
+const PUSH_OPTIONS_MAX = 64;
+
+/** Takes one push: gate, objects, decision, report. */
+export async function serveReceivePack(
+  pusher: Pusher,
+  address: RepoAddress,
+  request: IncomingMessage,
+  response: ServerResponse,
+): Promise<void> {
+  requireContentType(request, 'application/x-git-receive-pack-request');
+  requireEncoding(request, 'identity');
+  const { idleMs, pushBytesMax } = pusher.settings;
+  const body = readBody(request, { bytesMax: pushBytesMax + PREAMBLE_BYTES_MAX, idleMs });
+  const opening = await readOpening(pusher, body);
+  if (opening === 'probe') return answer(response, 200, RESULT_TYPE, '');
+  const refuse = async (capabilities: ReadonlySet<string>, report: Report): Promise<void> => {
+    pusher.metrics.pushes.inc({ outcome: 'refused' });
+    pusher.log.info({
+      event: 'push_refused',
+      repo_id: address.repoId,
+      refs: report.refs.length,
+      reason: report.unpackProblem ?? report.refs[0]?.reason,
+    });
+    for await (const _ of body); // A client hears no answer while it is still sending.
+    answer(response, 200, RESULT_TYPE, encodeReport(capabilities, report));
+  };
+  if (opening instanceof PreambleRefused) {
+    const { message, commands, capabilities } = opening;
+    return await refuse(capabilities, {
+      unpackProblem: message,
+      refs: refuseAll(commands, message),
+      lines: [],
+    });
+  }
+  const target = await findTarget(pusher, address, opening.preamble);
+  const reports = judgeCommands(opening.preamble.commands, target);
+  if (reports !== null) return await refuse(opening.preamble.capabilities, { refs: reports, lines: [] });
+  await ensureRepoFolder(target.folder, address.repoId, target.objectFormat);
+  const release = await pusher.slots.take(address.repoId);
+  try {
+    await receive(pusher, { address, target, opening, body, response });
+  } finally {
+    release();
+  }
+}
+
+interface Opening {
+  preamble: Preamble;
+  /** The preamble's bytes and what came with them. */
+  bytes: Buffer;
+}
+
+async function readOpening(
+  pusher: Pusher,
+  body: AsyncGenerator<Buffer, void, void>,
+): Promise<Opening | PreambleRefused | 'probe'> {
+  const limits = {
+    bytesMax: PREAMBLE_BYTES_MAX,
+    refsMax: pusher.settings.refsPerPushMax,
+    pushOptionsMax: PUSH_OPTIONS_MAX,
+  };
+  let bytes: Buffer = Buffer.alloc(0);
+  for (;;) {
+    try {
+      const preamble = parsePreamble(bytes, limits);
+      if (preamble === 'probe') return preamble;
+      if (preamble !== null) return { preamble, bytes };
+    } catch (error) {
+      if (error instanceof PreambleRefused) return error;
+      if (error instanceof PktLineError) throw new HttpError(400, `expected a push, got: ${error.message}`);
+      throw error;
+    }
+    const next = await body.next();
+    if (next.done === true)
+      throw new HttpError(400, 'expected a push, got an end in the middle of its list of refs');
+    bytes = Buffer.concat([bytes, next.value]);
+  }
+}
+
+interface Target {
+  folder: string;
+  objectFormat: ObjectFormat;
+  claimRef: string | null;
+}
+
+async function findTarget(pusher: Pusher, address: RepoAddress, preamble: Preamble): Promise<Target> {
+  const { repoId, claimNumber } = address;
+  const state = await readRepo(pusher.db, repoId);
+  if (claimNumber !== undefined && state === undefined) throw noSuchRepository(address);
+  const claimRef = claimNumber === undefined ? null : await readClaimRef(pusher.db, { repoId, claimNumber });
+  if (claimNumber !== undefined && claimRef === null) throw claimIsGone(claimNumber);
+  const objectFormat = state?.objectFormat ?? preamble.objectFormat;
+  return { folder: repoFolder(pusher.settings.dataDir, repoId, objectFormat), objectFormat, claimRef };
+}
+
+async function receive(
+  pusher: Pusher,
+  push: {
+    address: RepoAddress;
+    target: Target;
+    opening: Opening;
+    body: AsyncGenerator<Buffer, void, void>;
+    response: ServerResponse;
+  },
+): Promise<void> {
+  const { address, target, response } = push;
+  const { preamble, bytes } = push.opening;
+  const { hooksFolder, settings } = pusher;
+  let announced: readonly Command[] = [];
+  const end = await runReceivePack({
+    folder: target.folder,
+    env: gitEnvironment({
+      home: pusher.home,
+      config: receivePackConfiguration({
+        folder: target.folder,
+        hooksFolder,
+        pushBytesMax: settings.pushBytesMax,
+        claimRef: target.claimRef,
+      }),
+    }),
+    isBanded: preamble.capabilities.has('side-band-64k'),
+    input: concat(bytes, push.body),
+    timeoutMs: settings.uploadMs,
+    onOutput: (chunk) => {
+      if (response.destroyed) return;
+      if (!response.headersSent) response.writeHead(200, { ...NO_CACHE, 'content-type': RESULT_TYPE });
+      response.write(chunk);
+    },
+    onPreReceive: (commands) => {
+      announced = commands;
+      return isSameList(commands, preamble.commands)
+        ? null
+        : 'git read another list of refs than this server';
+    },
+    onProcReceive: async (commands) =>
+      await decidePush(pusher, {
+        ...target,
+        repoId: address.repoId,
+        claimNumber: address.claimNumber ?? null,
+        announced,
+        commands,
+        skipReason: skipReasonOf(preamble.pushOptions),
+      }),
+  });
+  refreshSoon(pusher, address.repoId);
+  if (end.inputError !== null && !response.headersSent) throw end.inputError;
+  if (end.exitCode !== 0) {
+    pusher.log.warn({
+      event: 'receive_pack_failed',
+      repo_id: address.repoId,
+      code: end.exitCode,
+      errors: end.errors,
+    });
+  }
+  if (response.headersSent) response.end();
+  else throw new HttpError(500, 'git could not take the push; the server log has the cause');
+}
+
+/** The next reader finds the refs on disk up to date. Nothing depends on it: every reader looks by itself. */
+function refreshSoon(pusher: Pusher, repoId: string): void {
+  pusher.refs.refresh(repoId).catch((error: unknown) => {
+    pusher.log.warn({ event: 'ref_cache_not_refreshed', repo_id: repoId, error });
+  });
+}
+
+async function* concat(first: Buffer, rest: AsyncIterable<Buffer>): AsyncGenerator<Buffer, void, void> {
+  yield first;
+  yield* rest;
+}
+
+/** `git push -o ci.skip`, under the names that other servers gave it. */
+function skipReasonOf(options: readonly string[]): string | null {
+  const asked = options.find((option) => option === 'ci.skip' || option === 'skip-ci');
+  return asked === undefined ? null : `the push asked for it: ${asked}`;
+}

@@ -1,0 +1,87 @@
+import { once } from 'node:events';
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { gitEnvironment } from '../git/git-environment.ts';
+import { uploadPackConfiguration } from '../git/serve-configuration.ts';
+import { startGit, type GitProcess } from '../git/start-git.ts';
+import type { Pusher } from '../pusher.ts';
+import { noSuchRepository } from './advertise.ts';
+import { NO_CACHE, requireContentType, requireEncoding } from './answer.ts';
+import { unavailable } from './http-error.ts';
+import { readWholeBody } from './read-body.ts';
+import type { RepoAddress } from './route.ts';
+
+/** A list of wants and haves; it grows with the refs on both sides, never with the size of the repository. */
+const REQUEST_BYTES_MAX = 32 * 1024 * 1024;
+
+/** Answers one request of a fetch or clone. */
+export async function serveUploadPack(
+  pusher: Pusher,
+  { address, protocol }: { address: RepoAddress; protocol: string | undefined },
+  request: IncomingMessage,
+  response: ServerResponse,
+): Promise<void> {
+  requireContentType(request, 'application/x-git-upload-pack-request');
+  requireEncoding(request, 'identity', 'gzip', 'x-gzip');
+  const { idleMs, uploadMs } = pusher.settings;
+  const body = await readWholeBody(request, { bytesMax: REQUEST_BYTES_MAX, idleMs });
+  const release = await pusher.slots.take(address.repoId);
+  try {
+    // In version 2 refs are listed here and not in the advertisement, so this must be fresh too.
+    const repo = address.claimNumber === undefined ? await pusher.refs.refresh(address.repoId) : undefined;
+    if (repo === undefined) throw noSuchRepository(address);
+    const git = await startGit({
+      args: ['upload-pack', '--stateless-rpc', repo.folder],
+      env: gitEnvironment({
+        home: pusher.home,
+        config: uploadPackConfiguration(repo.folder),
+        ...(protocol === undefined ? {} : { protocol }),
+      }),
+    });
+    await copyAnswer(git, { body, response, idleMs, totalMs: uploadMs });
+  } finally {
+    release();
+  }
+}
+
+async function copyAnswer(
+  git: GitProcess,
+  {
+    body,
+    response,
+    idleMs,
+    totalMs,
+  }: { body: Buffer; response: ServerResponse; idleMs: number; totalMs: number },
+): Promise<void> {
+  const deadline = setTimeout(() => response.destroy(), totalMs);
+  const onClose = (): void => git.end('SIGTERM');
+  response.on('close', onClose);
+  try {
+    git.stdin.end(body);
+    for await (const chunk of git.stdout as AsyncIterable<Buffer>) {
+      if (!response.headersSent) {
+        response.writeHead(200, { ...NO_CACHE, 'content-type': 'application/x-git-upload-pack-result' });
+      }
+      if (!response.write(chunk)) await untilDrained(response, idleMs);
+    }
+    const code = await git.exited;
+    if (code === 0 || response.headersSent) response.end();
+    else if (!response.destroyed)
+      throw unavailable('git could not serve the request', new Error(git.errors()));
+  } finally {
+    clearTimeout(deadline);
+    response.off('close', onClose);
+    git.end('SIGKILL');
+  }
+}
+
+/** Waits until the client takes more; one that takes nothing for `idleMs` is let go. */
+async function untilDrained(response: ServerResponse, idleMs: number): Promise<void> {
+  const waiting = new AbortController();
+  const idle = setTimeout(() => response.destroy(), idleMs);
+  const { signal } = waiting;
+  await Promise.race([once(response, 'drain', { signal }), once(response, 'close', { signal })]).catch(
+    () => undefined,
+  );
+  waiting.abort();
+  clearTimeout(idle);
+}

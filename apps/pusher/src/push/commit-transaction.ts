@@ -1,0 +1,205 @@
+import { inBoundedTransaction, type DB } from '@sluice/db';
+import { decodeWorkOrder, DEFINITION_PREFIX } from '@sluice/effect-spec';
+import {
+  completeEffect,
+  enqueueEffects,
+  openClaim,
+  skipEffects,
+  type ClaimedEffect,
+} from '@sluice/queue-core/repo';
+import {
+  commitPush,
+  lockRepo,
+  readRefs,
+  type AppliedEdit,
+  type ObjectFormat,
+  type RefEdit,
+  type ServerKey,
+} from '@sluice/ref-store';
+import type { Kysely, Transaction } from 'kysely';
+import { explainPush } from './explain-push.ts';
+import type { FactsByOid } from './object-facts.ts';
+import { planEffects, type CurrentDefinition } from './plan-effects.ts';
+import type { LoadedDefinition } from './read-definitions.ts';
+import type { Result } from './read-result.ts';
+
+/** A push whose objects are in place, ready to be committed. */
+export interface PushToCommit {
+  repoId: string;
+  objectFormat: ObjectFormat;
+  edits: readonly RefEdit[];
+  facts: FactsByOid;
+  /** Reads definitions at these commits. */
+  definitionsAt: (oids: readonly string[]) => Promise<Map<string, LoadedDefinition>>;
+  effectsMax: number;
+  skipReason: string | null;
+  /** Set for a dispatcher's result push: the claim it completes, and what the result says. */
+  result: { claimNumber: bigint; content: Result } | null;
+  /** Called when only COMMIT is left: from then on, and not before, the push may be accepted. */
+  onReady: (outcome: CommittedPush) => void;
+}
+
+export interface CommittedPush {
+  status: 'committed';
+  pushId: string;
+  lines: readonly string[];
+  effectsQueued: number;
+}
+
+export type CommitOutcome =
+  | CommittedPush
+  | { status: 'unchanged'; lines: readonly string[] }
+  /** Nothing was written. Each ref has its reason, or all have the same one. */
+  | { status: 'refused'; reasons: ReadonlyMap<string, string> | string };
+
+/** Ends the transaction without a trace; the reason goes to the client for every ref. */
+class PushRefused extends Error {
+  override readonly name = 'PushRefused';
+}
+
+/**
+ * Commits a push: refs, reflog, op record, effects and, for a result, the completion of its claim, in one transaction
+ * and with a number of statements that does not depend on the number of refs.
+ */
+export async function commitInTransaction(
+  db: Kysely<DB>,
+  key: ServerKey,
+  push: PushToCommit,
+): Promise<CommitOutcome> {
+  try {
+    return await inBoundedTransaction(db, (trx) => commit(trx, key, push));
+  } catch (error) {
+    if (error instanceof PushRefused) return { status: 'refused', reasons: error.message };
+    throw error;
+  }
+}
+
+async function commit(trx: Transaction<DB>, key: ServerKey, push: PushToCommit): Promise<CommitOutcome> {
+  const { repoId, objectFormat } = push;
+  const repo = await lockRepo(trx, {
+    repoId,
+    ...(push.result === null ? { create: { objectFormat, headRef: chooseHead(push.edits) } } : {}),
+  });
+  if (repo === undefined) throw new PushRefused('no such repository');
+  if (repo.objectFormat !== objectFormat) throw new PushRefused(`expected a ${repo.objectFormat} push`);
+  const claim = push.result === null ? null : await checkClaim(trx, push);
+  const outcome = await commitPush(trx, { repo, edits: push.edits, signer: null, key });
+  if (outcome.status === 'refused') {
+    const reasons = new Map(outcome.refusals.map(({ name, reason }) => [name, reason]));
+    return { status: 'refused', reasons };
+  }
+  if (claim !== null) await complete(trx, claim, push);
+  if (outcome.status === 'unchanged')
+    return { status: 'unchanged', lines: ['every ref was like that already'] };
+  const committed = await causeEffects(trx, push, {
+    pushId: outcome.pushId,
+    applied: outcome.applied,
+    claim,
+  });
+  push.onReady(committed);
+  return committed;
+}
+
+async function causeEffects(
+  trx: Transaction<DB>,
+  push: PushToCommit,
+  {
+    pushId,
+    applied,
+    claim,
+  }: { pushId: string; applied: readonly AppliedEdit[]; claim: ClaimedEffect | null },
+): Promise<CommittedPush> {
+  const { repoId } = push;
+  const { definitions, problems } = await readCurrentDefinitions(trx, push);
+  const plan = planEffects({
+    repoId,
+    pushId,
+    signer: null,
+    applied,
+    definitions,
+    facts: push.facts,
+    hops: claim === null ? 0 : hopsOf(claim) + 1,
+    effectsMax: push.effectsMax,
+    skipReason: push.skipReason,
+  });
+  const enqueued = await enqueueEffects(
+    trx,
+    plan.enqueue.map(({ effect }) => effect),
+  );
+  const skipped =
+    plan.skip.length === 0
+      ? []
+      : await skipEffects(
+          trx,
+          plan.skip.map(({ name, payload, reason }) => ({ repoId, name, payload, reason, pushId })),
+        );
+  const story = { pushId, plan, enqueued, skipped };
+  return {
+    status: 'committed',
+    pushId,
+    lines: [...explainPush(story), ...problems],
+    effectsQueued: enqueued.filter(({ status }) => status === 'queued').length,
+  };
+}
+
+/** The definitions as they are after the push: a definition pushed together with a branch already applies to it. */
+async function readCurrentDefinitions(
+  trx: Transaction<DB>,
+  push: PushToCommit,
+): Promise<{ definitions: CurrentDefinition[]; problems: string[] }> {
+  const rows = await readRefs(trx, push.repoId, { prefix: DEFINITION_PREFIX });
+  if (rows.length === 0) return { definitions: [], problems: [] };
+  const loaded = await push.definitionsAt(rows.map(({ oid }) => oid));
+  const definitions: CurrentDefinition[] = [];
+  const problems: string[] = [];
+  for (const row of rows) {
+    const name = row.name.slice(DEFINITION_PREFIX.length);
+    const found = loaded.get(row.oid)!;
+    if ('definition' in found) definitions.push({ name, oid: row.oid, definition: found.definition });
+    else problems.push(`no effect ${name}: ${found.problem}`);
+  }
+  return { definitions, problems };
+}
+
+async function checkClaim(trx: Transaction<DB>, push: PushToCommit): Promise<ClaimedEffect> {
+  const { claimNumber, content } = push.result!;
+  const claim = await openClaim(trx, { repoId: push.repoId, claimNumber });
+  if (claim === undefined)
+    throw new PushRefused(`claim ${claimNumber} is gone: it was completed, requeued or never made`);
+  const decoded = decodeWorkOrder(claim.payload);
+  if ('problem' in decoded) throw new PushRefused(`claim ${claimNumber}: ${decoded.problem}`);
+  const [edit, ...others] = push.edits;
+  if (others.length > 0 || edit?.name !== decoded.order.resultRef || edit.to === null) {
+    throw new PushRefused(`expected ${decoded.order.resultRef} alone to be set for claim ${claimNumber}`);
+  }
+  if (content.effectId !== String(claim.effectId) || content.attempt !== claim.attempt) {
+    throw new PushRefused(
+      `result.json: expected effect ${claim.effectId} attempt ${claim.attempt}, got effect ${content.effectId} attempt ${content.attempt}`,
+    );
+  }
+  return claim;
+}
+
+async function complete(trx: Transaction<DB>, claim: ClaimedEffect, push: PushToCommit): Promise<void> {
+  const { outcome, reason } = push.result!.content;
+  const completed = await completeEffect(trx, claim, {
+    outcome,
+    resultRef: push.edits[0]!.name,
+    ...(reason === null ? {} : { reason }),
+  });
+  if (completed === 'stale') throw new PushRefused(`claim ${claim.claimNumber} is gone`);
+}
+
+function hopsOf(claim: ClaimedEffect): number {
+  const decoded = decodeWorkOrder(claim.payload);
+  return 'order' in decoded ? decoded.order.hops : 0;
+}
+
+/** The branch that a clone of a new repository checks out: main or master if pushed, else the first one. */
+function chooseHead(edits: readonly RefEdit[]): string {
+  const branches = edits
+    .filter(({ name, to }) => to !== null && name.startsWith('refs/heads/'))
+    .map(({ name }) => name);
+  const usual = ['refs/heads/main', 'refs/heads/master'].find((name) => branches.includes(name));
+  return usual ?? branches[0] ?? 'refs/heads/main';
+}

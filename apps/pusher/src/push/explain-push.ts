@@ -1,0 +1,62 @@
+import type { Enqueued } from '@sluice/queue-core/repo';
+import type { EffectPlan } from './plan-effects.ts';
+
+export interface PushStory {
+  pushId: string;
+  plan: EffectPlan;
+  /** What became of `plan.enqueue`, in its order. */
+  enqueued: readonly Enqueued[];
+  /** Ids of `plan.skip`, in its order. */
+  skipped: readonly bigint[];
+}
+
+/** Lines of one kind beyond this become one line with their number. */
+const LINES_MAX = 50;
+
+/** What the client prints: the push id, and for every effect what happened and why. */
+export function explainPush(story: PushStory): string[] {
+  const { plan, enqueued, skipped } = story;
+  const lines = [`push ${story.pushId}`];
+  lines.push(
+    ...bounded(
+      plan.enqueue.map(({ ref, effect }, index) => enqueuedLine(effect.name, ref, enqueued[index]!)),
+      (more) => `and ${more} more effects`,
+    ),
+    ...bounded(
+      enqueued.flatMap((one) =>
+        'superseded' in one ? one.superseded.map((old) => ({ old, by: one.effectId })) : [],
+      ),
+      (more) => `and ${more} more effects superseded`,
+    ).map((line) => (typeof line === 'string' ? line : `effect ${line.old} superseded by ${line.by}`)),
+    ...bounded(
+      plan.skip.map(
+        ({ ref, name, reason }, index) => `effect ${skipped[index]} ${name} for ${ref}: skipped: ${reason}`,
+      ),
+      (more) => `and ${more} more effects skipped`,
+    ),
+    ...unmatchedLines(plan),
+  );
+  return lines;
+}
+
+function enqueuedLine(name: string, ref: string, one: Enqueued): string {
+  const about = `effect ${one.effectId} ${name} for ${ref}`;
+  if (one.status === 'queued') return `${about}: queued`;
+  if (one.status === 'skipped') return `${about}: skipped: ${one.reason}`;
+  return `${about}: already there, the same definition ran or waits for the same commit`;
+}
+
+function unmatchedLines({ unmatched, unmatchedCount }: EffectPlan): string[] {
+  if (unmatchedCount > unmatched.length) {
+    const example = unmatched[0]!;
+    return [
+      `${unmatchedCount} pairs of effect and ref do not match, such as ${example.name} and ${example.ref}: ${example.why}`,
+    ];
+  }
+  return unmatched.map(({ name, ref, why }) => `no effect ${name} for ${ref}: ${why}`);
+}
+
+function bounded<T>(items: readonly T[], rest: (more: number) => string): (T | string)[] {
+  if (items.length <= LINES_MAX) return [...items];
+  return [...items.slice(0, LINES_MAX), rest(items.length - LINES_MAX)];
+}

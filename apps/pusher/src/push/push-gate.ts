@@ -1,0 +1,48 @@
+import { RESULT_PREFIX } from '@sluice/effect-spec';
+import { checkRefName, zeroOid, type ObjectFormat } from '@sluice/ref-store';
+import type { Command } from '../wire/preamble.ts';
+import type { RefReport } from '../wire/report-status.ts';
+
+/** Why a ref is refused whose only fault is its company. */
+export const NOT_APPLIED = 'not applied: another ref of this push was refused';
+
+export interface GateRules {
+  objectFormat: ObjectFormat;
+  /** The one result ref that a claim may write; null: an ordinary push, which may write every other ref. */
+  claimRef: string | null;
+}
+
+/**
+ * Judges what a push asks for by names alone, before a byte of its pack is read. Returns a reason for every ref, or
+ * null if the push may go on. One fault refuses all: a push is applied whole or not at all.
+ */
+export function judgeCommands(commands: readonly Command[], rules: GateRules): RefReport[] | null {
+  const seen = new Set<string>();
+  const faults = commands.map((command) => judgeCommand(command, rules, seen));
+  if (faults.every((fault) => fault === null)) return null;
+  return commands.map(({ name }, index) => ({ name, reason: faults[index] ?? NOT_APPLIED }));
+}
+
+/** One reason for all refs. */
+export function refuseAll(commands: readonly Command[], reason: string): RefReport[] {
+  return commands.map(({ name }) => ({ name, reason }));
+}
+
+function judgeCommand({ name, oldOid, newOid }: Command, rules: GateRules, seen: Set<string>): string | null {
+  const bad = checkRefName(name);
+  if (bad !== null) return `bad name: ${bad}`;
+  const text = name.toString('utf8');
+  if (seen.has(text)) return 'named more than once in this push';
+  seen.add(text);
+  const zero = zeroOid(rules.objectFormat);
+  if (oldOid.length !== zero.length || newOid.length !== zero.length) {
+    return `expected ${rules.objectFormat} object names`;
+  }
+  if (oldOid === zero && newOid === zero) return 'expected an old or a new value, got neither';
+  if (rules.claimRef !== null) {
+    return text === rules.claimRef && newOid !== zero ? null : `expected ${rules.claimRef} alone to be set`;
+  }
+  return text.startsWith(RESULT_PREFIX)
+    ? 'results are written by dispatchers, through the URL of their claim'
+    : null;
+}

@@ -1,0 +1,162 @@
+import { once } from 'node:events';
+import type { Readable, Writable } from 'node:stream';
+import { HOOK_PIPES, LIST_END, VERDICT_OK } from '../git/write-hooks.ts';
+import { startGit, type GitProcess } from '../git/start-git.ts';
+import type { Command } from '../wire/preamble.ts';
+import {
+  PROC_RECEIVE_HELLO,
+  procReceiveReply,
+  ProcReceiveReader,
+  readCommand,
+} from '../wire/proc-receive.ts';
+import type { RefReport } from '../wire/report-status.ts';
+import { SidebandInjector } from '../wire/sideband-injector.ts';
+
+export interface ReceivePackOptions {
+  folder: string;
+  env: Record<string, string>;
+  isBanded: boolean;
+  /** The client's bytes, from the first on. Ends with an error if the client leaves before it has sent everything. */
+  input: AsyncIterable<Buffer>;
+  /** Gets git's answer as it comes, with the lines of {@link Decision} in it. */
+  onOutput: (chunk: Buffer) => void;
+  /** Git's own list, before the objects leave quarantine. A text refuses the push. */
+  onPreReceive: (commands: Command[]) => string | null;
+  /**
+   * Git's list once the objects are in place: decides the push. Called only after the client has sent everything; from
+   * then on git is left to finish, whoever leaves.
+   */
+  onProcReceive: (commands: Command[]) => Promise<Decision>;
+  /** Longest time until the decision begins. */
+  timeoutMs: number;
+}
+
+export interface Decision {
+  reports: RefReport[];
+  /** Shown to the client ahead of the report. */
+  lines: readonly string[];
+}
+
+/** How a push ended, once git has ended. */
+export interface ReceivePackEnd {
+  exitCode: number | null;
+  errors: string;
+  /** Why the client's bytes were not complete. */
+  inputError: unknown;
+}
+
+/** Runs `git receive-pack` for one push and decides, through its hooks, what becomes of it. */
+export async function runReceivePack(options: ReceivePackOptions): Promise<ReceivePackEnd> {
+  const git = await startGit({
+    args: ['receive-pack', '--stateless-rpc', options.folder],
+    env: options.env,
+    pipes: Object.keys(HOOK_PIPES).length,
+  });
+  const deadline = setTimeout(() => git.end('SIGTERM'), options.timeoutMs);
+  const injector = new SidebandInjector(options.isBanded);
+  const input = feed(git, options.input);
+  const output = copyOutput(git, injector, options.onOutput);
+  const hooks = [
+    servePreReceive(git, options),
+    serveProcReceive(git, async (commands) => {
+      // Git has the whole pack by now. Whatever follows it is dropped, and must not keep the client from finishing.
+      git.stdin.destroy();
+      const inputError = await input;
+      if (inputError !== null)
+        return { reports: commands.map(({ name }) => ({ name, reason: 'the client left' })), lines: [] };
+      clearTimeout(deadline);
+      const decision = await options.onProcReceive(commands);
+      injector.show(decision.lines);
+      return decision;
+    }),
+  ];
+  try {
+    await output;
+    const exitCode = await git.exited;
+    const inputError = await input;
+    return { exitCode, errors: git.errors(), inputError };
+  } finally {
+    clearTimeout(deadline);
+    git.end('SIGKILL');
+    for (const pipe of git.pipes) pipe.destroy();
+    await Promise.allSettled(hooks);
+  }
+}
+
+/**
+ * Hands the client's bytes to git, no faster than it takes them. When git stops reading, the rest is read and dropped,
+ * since a client hears no answer while it is still sending. Returns what went wrong, or null.
+ */
+async function feed(git: GitProcess, input: AsyncIterable<Buffer>): Promise<unknown> {
+  try {
+    for await (const chunk of input) await write(git.stdin, chunk);
+    git.stdin.end();
+    return null;
+  } catch (error) {
+    // Git sees the end of its input in the middle of a pack, and refuses it.
+    git.stdin.destroy();
+    return error;
+  }
+}
+
+async function write(stream: Writable, chunk: Buffer): Promise<void> {
+  if (stream.destroyed || stream.write(chunk)) return;
+  const waiting = new AbortController();
+  const options = { signal: waiting.signal };
+  await Promise.race([once(stream, 'drain', options), once(stream, 'close', options)]).catch(() => undefined);
+  waiting.abort();
+}
+
+async function copyOutput(
+  git: GitProcess,
+  injector: SidebandInjector,
+  onOutput: (chunk: Buffer) => void,
+): Promise<void> {
+  git.stdout.pipe(injector);
+  try {
+    for await (const chunk of injector as AsyncIterable<Buffer>) onOutput(chunk);
+  } catch {
+    // Not a packet: git died in the middle of one. Its exit code says the rest; it must not wait for a reader.
+    git.stdout.resume();
+  }
+}
+
+async function servePreReceive(git: GitProcess, { onPreReceive }: ReceivePackOptions): Promise<void> {
+  const answer = git.pipes[HOOK_PIPES.toPreReceive]!;
+  let text: Buffer = Buffer.alloc(0);
+  const end = Buffer.from(`\n${LIST_END}\n`);
+  for await (const chunk of git.pipes[HOOK_PIPES.fromPreReceive] as Readable as AsyncIterable<Buffer>) {
+    text = Buffer.concat([text, chunk]);
+    if (!text.subarray(-end.length).equals(end)) continue;
+    const refusal = onPreReceive(readList(text.subarray(0, -end.length)));
+    answer.end(refusal === null ? `${VERDICT_OK}\n` : 'refused\n');
+  }
+}
+
+function readList(text: Buffer): Command[] {
+  const commands: Command[] = [];
+  for (let at = 0; at < text.length;) {
+    const end = text.indexOf(0x0a, at);
+    const line = text.subarray(at, end === -1 ? text.length : end);
+    commands.push(readCommand(line));
+    at += line.length + 1;
+  }
+  return commands;
+}
+
+async function serveProcReceive(
+  git: GitProcess,
+  decide: (commands: Command[]) => Promise<Decision>,
+): Promise<void> {
+  const answer = git.pipes[HOOK_PIPES.toProcReceive]!;
+  const reader = new ProcReceiveReader();
+  let hasGreeted = false;
+  for await (const chunk of git.pipes[HOOK_PIPES.fromProcReceive] as Readable as AsyncIterable<Buffer>) {
+    const { isGreeted, commands } = reader.push(chunk);
+    if (isGreeted && !hasGreeted) {
+      hasGreeted = true;
+      answer.write(PROC_RECEIVE_HELLO);
+    }
+    if (commands !== null) answer.end(procReceiveReply((await decide(commands)).reports));
+  }
+}

@@ -1,0 +1,27 @@
+import type { DB } from '@sluice/db';
+import type { ServerKey } from '@sluice/ref-store';
+import type { Logger } from '@sluice/service-kit';
+import type { Kysely } from 'kysely';
+import type { GitSlots } from './git/git-slots.ts';
+import type { RefCache } from './git/ref-cache.ts';
+import type { KeyedTurns } from './keyed-turns.ts';
+import type { PusherMetrics } from './pusher-metrics.ts';
+import type { DefinitionReader } from './push/read-definitions.ts';
+import type { Settings } from './settings.ts';
+
+/** What every request works with: made once at the start, passed down, never global. */
+export interface Pusher {
+  settings: Settings;
+  db: Kysely<DB>;
+  key: ServerKey;
+  log: Logger;
+  metrics: PusherMetrics;
+  refs: RefCache;
+  slots: GitSlots;
+  /** One commit per repository at a time. */
+  commitTurns: KeyedTurns;
+  definitions: DefinitionReader;
+  /** A folder without git configuration. */
+  home: string;
+  hooksFolder: string;
+}

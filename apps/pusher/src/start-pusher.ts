@@ -1,0 +1,106 @@
+import { mkdir } from 'node:fs/promises';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { join, resolve } from 'node:path';
+import { assertMigrated, createDatabase } from '@sluice/db';
+import { loadServerKey } from '@sluice/ref-store';
+import type { Logger } from '@sluice/service-kit';
+import { GitSlots } from './git/git-slots.ts';
+import { RefCache } from './git/ref-cache.ts';
+import { sweepQuarantine } from './git/sweep-quarantine.ts';
+import { writeHooks } from './git/write-hooks.ts';
+import { createHandler } from './http/handle-request.ts';
+import { KeyedTurns } from './keyed-turns.ts';
+import { createPusherMetrics } from './pusher-metrics.ts';
+import type { Pusher } from './pusher.ts';
+import { DefinitionReader } from './push/read-definitions.ts';
+import type { Settings } from './settings.ts';
+
+export interface RunningPusher {
+  /** `http://host:port`, with the port that was really taken. */
+  url: string;
+  /**
+   * Takes no new request and waits for the running ones. Hurried, it cuts the connections: pushes that are being
+   * committed still finish, the others end without a trace.
+   */
+  stop: (how: { hurry: boolean }) => Promise<void>;
+}
+
+const HOUR_MS = 60 * 60 * 1000;
+const SLOT_WAIT_MS = 60_000;
+
+/** Starts the pusher; ready to take pushes when it resolves. */
+export async function startPusher(settings: Settings, log: Logger): Promise<RunningPusher> {
+  const dataDir = resolve(settings.dataDir);
+  const home = join(dataDir, 'home');
+  await mkdir(home, { recursive: true, mode: 0o700 });
+  const db = createDatabase({
+    connectionString: settings.databaseUrl,
+    applicationName: 'sluice-pusher',
+    onIdleError: (error) => log.warn({ event: 'database_connection_lost', error }),
+  });
+  try {
+    await assertMigrated(db);
+    const pusher: Pusher = {
+      settings: { ...settings, dataDir },
+      db,
+      log,
+      home,
+      key: await loadServerKey(settings.keyFile ?? join(dataDir, 'server-key.pem')),
+      metrics: createPusherMetrics(),
+      refs: new RefCache(db, dataDir),
+      slots: new GitSlots({ max: settings.gitProcesses, waitMs: SLOT_WAIT_MS }),
+      commitTurns: new KeyedTurns(),
+      definitions: new DefinitionReader(),
+      hooksFolder: await writeHooks(dataDir),
+    };
+    const removed = await sweepQuarantine(dataDir, HOUR_MS);
+    if (removed > 0) log.info({ event: 'quarantine_swept', removed });
+    return await listen(pusher);
+  } catch (error) {
+    await db.destroy();
+    throw error;
+  }
+}
+
+async function listen(pusher: Pusher): Promise<RunningPusher> {
+  const { settings, log, db } = pusher;
+  const handle = createHandler(pusher);
+  const running = new Set<Promise<void>>();
+  const server = createServer(
+    // Bodies of any length at any speed: how long and how silent they may be is judged where they are read.
+    { requestTimeout: 0, headersTimeout: 30_000, keepAliveTimeout: 65_000 },
+    (request, response) => {
+      const one = handle(request, response).finally(() => running.delete(one));
+      running.add(one);
+    },
+  );
+  server.maxConnections = CONNECTIONS_MAX;
+  const listening = Promise.withResolvers<void>();
+  server.once('error', listening.reject);
+  server.listen({ host: settings.listen.host, port: settings.listen.port }, listening.resolve);
+  await listening.promise;
+  server.off('error', listening.reject);
+  server.on('error', (error) => log.error({ event: 'server_error', error }));
+  const { address, port, family } = server.address() as AddressInfo;
+  const url = `http://${family === 'IPv6' ? `[${address}]` : address}:${port}`;
+  log.info({ event: 'pusher_started', url });
+
+  const drain = async (): Promise<void> => {
+    while (running.size > 0) await Promise.allSettled(running);
+    server.closeAllConnections();
+    await db.destroy();
+  };
+  let stopped: Promise<void> | undefined;
+  return {
+    url,
+    stop: async ({ hurry }) => {
+      if (server.listening) server.close();
+      server.closeIdleConnections();
+      if (hurry) server.closeAllConnections();
+      await (stopped ??= drain());
+    },
+  };
+}
+
+const CONNECTIONS_MAX = 2000;
