@@ -142,6 +142,8 @@ create table effect_history (
   constraint unfinished_work_has_a_reason CHECK (state = 'done'::text OR reason IS NOT NULL)
 ) partition by range (finished_at);
 create index effect_history_repo_idx on effect_history (repo_id, finished_at DESC);
+create index effect_history_repo_undone_idx on effect_history (repo_id, finished_at DESC) where (state <> 'done'::text);
+create index effect_history_undone_idx on effect_history (finished_at DESC) where (state <> 'done'::text);
 
 create table effect_history_default partition of effect_history default;
 

@@ -118,6 +118,8 @@ const STATEMENTS = [
   ) partition by range (finished_at)`,
   `create table effect_history_default partition of effect_history default`,
   `create index effect_history_repo_idx on effect_history (repo_id, finished_at desc)`,
+  `create index effect_history_undone_idx on effect_history (finished_at desc) where state <> 'done'`,
+  `create index effect_history_repo_undone_idx on effect_history (repo_id, finished_at desc) where state <> 'done'`,
   `comment on table effect_history is 'A finished effect. Partitioned by day; retention drops partitions.'`,
   `comment on column effect_history.effect_id is 'Same id as while it waited.'`,
   `comment on column effect_history.repo_id is 'Tenant.'`,

@@ -9,3 +9,23 @@ export type { ClaimTurn } from './fair-claim-take.ts';
 export { dispatcherClaim } from './dispatcher-claim.ts';
 export { dispatcherComplete, dispatcherCompleteMany } from './dispatcher-complete.ts';
 export { dispatcherClaimsOf } from './claims-of.ts';
+export { appendLog, type LogChunk } from './append-log.ts';
+export { dispatcherFail, type Failure } from './dispatcher-fail.ts';
+export { dispatcherHandBack } from './dispatcher-hand-back.ts';
+export {
+  heartbeat,
+  registerDispatcher,
+  setSleeping,
+  unregisterDispatcher,
+  type NewDispatcher,
+} from './dispatcher-lease.ts';
+export { dispatcherRequeueStale } from './requeue-stale.ts';
+export { findEffect, type FoundEffect } from './find-effect.ts';
+export { finishedEffects, type FinishedEffect, type FinishedState } from './finished-effects.ts';
+export { maintainPartitions, type PartitionUpkeep } from './maintain-partitions.ts';
+export { promoteDue, type Promotion } from './promote-due.ts';
+export { queueByRepo, type RepoQueue } from './queue-by-repo.ts';
+export { readLog, type StoredChunk } from './read-log.ts';
+export { readyRepos, type ReadyRepo } from './ready-repos.ts';
+export type { WaitReason } from './wait-reason.ts';
+export { waitingEffects, type WaitingEffect } from './waiting-effects.ts';

@@ -2,8 +2,9 @@ import { table } from '@sluice/db';
 import { sql } from 'kysely';
 import { GLOBAL_TURN_KEY, turnKey } from './turn-lock.ts';
 
-/** Settings of the transaction through which the lock statement tells the take statement what it holds. */
+/** Setting of the transaction by which the take statement learns what is held: a bit for each turn, in their order. */
 export const HELD = 'sluice.held_turns';
+/** Whether the turn to count claims of all repos is held. */
 export const HELD_GLOBAL = 'sluice.held_global_turn';
 
 /**
@@ -31,9 +32,10 @@ export function fairClaimLock(repoIds: readonly string[]) {
         from global_turn, unnest(${repoIds}::text[]) with ordinality as turn (repo_id, position)
     )
     select current_setting('transaction_isolation') as isolation,
-           set_config(${sql.lit(HELD)}, coalesce(array_agg(position) filter (where is_held), '{}')::text, true),
+           set_config(${sql.lit(HELD)}, string_agg(is_held::int::text, '' order by position), true),
            set_config(${sql.lit(HELD_GLOBAL)}, (select is_held::text from global_turn), true),
            set_config('enable_seqscan', 'off', true),
+           set_config('enable_bitmapscan', 'off', true),
            set_config('jit', 'off', true)
       from turns`;
 }

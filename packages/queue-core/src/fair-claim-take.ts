@@ -1,6 +1,7 @@
-import { SCHEMA, table } from '@sluice/db';
+import { table } from '@sluice/db';
 import { sql, type RawBuilder } from 'kysely';
 import { HELD, HELD_GLOBAL } from './fair-claim-lock.ts';
+import { lastClaimNumber, nextClaimNumber } from './sequences.ts';
 
 /** A repo to claim from. */
 export interface ClaimTurn {
@@ -37,8 +38,8 @@ export interface TakenRow {
  * room is left. It must be a statement of its own, after the lock: its snapshot then shows everything that earlier
  * holders of the lock committed, and only holders of the lock open claims, so the count cannot be too low.
  *
- * Cost, with n effects taken from m repos: m descents of three indexes, the open claims of each repo up to its cap,
- * and n rows. Neither the backlog of a repo nor finished effects are read.
+ * Cost, with n effects taken from m repos: m descents of three indexes, the open claims of each repo, and n
+ * rows. Neither the backlog of a repo nor finished effects are read.
  */
 export function fairClaimTake(options: {
   claimedBy: string;
@@ -64,12 +65,12 @@ export function fairClaimTake(options: {
                     ${turns.map((turn) => turn.sinceClaimNumber ?? 0n)}::bigint[],
                     ${turns.map((turn) => turn.sinceEffectId ?? 0n)}::bigint[])
              with ordinality as turn (repo_id, want, since_claim, since_effect, position)
-       where position = any(nullif(current_setting(${sql.lit(HELD)}, true), '')::bigint[])
+       where get_bit((select nullif(current_setting(${sql.lit(HELD)}, true), '')::varbit), position::int - 1) = 1
     ), looked as materialized (
       select turns.*, coalesce(repo.weight, 1) as weight, coalesce(repo.cap, ${defaultCap}::int) as cap,
              repo.paused_at is not null as is_paused, open.claims as open_claims,
              -- No claim open: whoever claims next draws a higher number than any drawn so far.
-             coalesce(open.lowest, (select pg_sequence_last_value(${CLAIM_NUMBERS}::regclass)), 1) as lowest_claim
+             coalesce(open.lowest, (select ${lastClaimNumber})) as lowest_claim
         from turns
         -- "offset 0" keeps a subquery a subquery: looked up once per turn, never joined with the whole table.
         left join lateral (
@@ -77,13 +78,12 @@ export function fairClaimTake(options: {
         ) repo on true
         cross join lateral (
           select count(*)::int as claims, min(claim_number) as lowest
-            from (select claim_number from ${table('effect_claim')} c
-                   where c.repo_id = turns.repo_id and c.claim_number >= turns.since_claim
-                   order by c.claim_number
-                   limit coalesce(repo.cap, ${defaultCap}::int)) claims
+            from ${table('effect_claim')} c
+           -- Pairs, so that only the index on the pair fits, and its walk begins at the mark.
+           where (c.repo_id, c.claim_number) between (turns.repo_id, turns.since_claim) and (turns.repo_id, ${MAX})
         ) open
     ), picked as materialized (
-      select open.repo_id, nextval(${CLAIM_NUMBERS}::regclass) as claim_number, waiting.*
+      select open.repo_id, ${nextClaimNumber} as claim_number, waiting.*
         from (select *, least(want, cap - open_claims) as room from looked
                where not is_paused and cap > open_claims order by position) open
         cross join lateral (
@@ -112,7 +112,8 @@ export function fairClaimTake(options: {
       from picked`;
 }
 
-const CLAIM_NUMBERS = sql.lit(`${SCHEMA}.effect_claim_number_seq`);
+/** Above every claim number. */
+const MAX = sql.lit(String(2n ** 63n - 1n));
 
 /** Waiting effects of one repo within a range of its claim index, in claim order. */
 function waiting(range: RawBuilder<unknown>): RawBuilder<unknown> {

@@ -1,0 +1,37 @@
+import { table, type DB } from '@sluice/db';
+import { sql, type Kysely } from 'kysely';
+import { assertList } from './assert-argument.ts';
+import { checkClaim } from './check-claim.ts';
+import type { Claim } from './claim.ts';
+
+const CLAIMS_MAX = 100_000;
+
+/**
+ * Gives claims back that were not started, as at shutdown: the effects wait again, with no attempt spent. Returns how
+ * many; claims that are no longer the caller's are left alone.
+ */
+export async function dispatcherHandBack(db: Kysely<DB>, claims: readonly Claim[]): Promise<number> {
+  assertList('claims', claims, CLAIMS_MAX);
+  for (const [index, claim] of claims.entries()) checkClaim(claim, `claims[${index}]`);
+  if (claims.length === 0) return 0;
+  const fences = Object.fromEntries(
+    claims.map((claim) => [
+      String(claim.claimNumber),
+      [String(claim.effectId), claim.repoId, claim.attempt, claim.claimant],
+    ]),
+  );
+  const { numAffectedRows } = await sql`
+    with given as materialized (
+      select ${JSON.stringify(fences)}::jsonb as fences
+    ), mine as materialized (
+      select c.claim_number from ${table('effect_claim')} c, given
+       where c.claim_number = any(${Object.keys(fences)}::bigint[])
+         and given.fences -> c.claim_number::text
+             = jsonb_build_array(c.effect_id::text, c.repo_id, c.attempt, c.claimant)
+       order by c.claim_number
+         for update of c
+    )
+    delete from ${table('effect_claim')}
+     where claim_number = any(array(select claim_number from mine))`.execute(db);
+  return Number(numAffectedRows ?? 0n);
+}

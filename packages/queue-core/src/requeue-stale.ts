@@ -1,0 +1,88 @@
+import { inBoundedTransaction, table, type DB } from '@sluice/db';
+import { sql, type Kysely, type Transaction } from 'kysely';
+import { assertWhole } from './assert-argument.ts';
+import { lockClaims, takeBackClaims } from './take-back-claims.ts';
+
+/** Most dispatchers, and most batches of claims, that one call deals with; the next call goes on. */
+const DISPATCHERS_MAX = 1_000;
+const BATCHES_MAX = 1_000;
+const BATCH = 1_000;
+const CLAIMS_MAX = 1_000_000;
+const AGE_MS_MAX = 2 ** 31 - 1;
+
+/**
+ * Takes back the claims of claimants that are gone, and returns how many. Two kinds:
+ *
+ * - A registered dispatcher whose heartbeat is older than its own lease loses all its claims and its registration, in
+ *   one transaction: it never keeps some of the two. A heartbeat protects its claims, however old they are.
+ * - A claimant that is not registered loses a claim older than `olderThanMs`.
+ *
+ * The attempt is spent, since it may be the effect that kills its dispatcher: after the last one the effect is dead.
+ * Claims that are being finished at this moment are left for the next call; nothing here waits for them.
+ */
+export async function dispatcherRequeueStale(
+  db: Kysely<DB>,
+  { olderThanMs }: { olderThanMs: number },
+): Promise<number> {
+  assertWhole('olderThanMs', olderThanMs, 0, AGE_MS_MAX);
+  let requeued = 0;
+  let after: Place = { heartbeatAt: '-infinity', id: '00000000-0000-0000-0000-000000000000' };
+  for (let round = 0; round < DISPATCHERS_MAX; round += 1) {
+    const result = await inBoundedTransaction(db, (trx) => buryDispatcher(trx, after));
+    if (result === undefined) break;
+    requeued += result.requeued;
+    after = result.place;
+  }
+  for (let round = 0; round < BATCHES_MAX; round += 1) {
+    const batch = await inBoundedTransaction(db, (trx) => takeBackUnregistered(trx, olderThanMs));
+    requeued += batch;
+    if (batch < BATCH) break;
+  }
+  return requeued;
+}
+
+/** A dispatcher's place in the order of heartbeats; text, since a Date would lose the microseconds. */
+interface Place {
+  heartbeatAt: string;
+  id: string;
+}
+
+/** Deals with the first dead dispatcher after the given place; undefined: there is none. */
+async function buryDispatcher(
+  trx: Transaction<DB>,
+  after: Place,
+): Promise<{ requeued: number; place: Place } | undefined> {
+  const { rows } = await sql<{ id: string; host: string; pid: number; heartbeat_at: string }>`
+    select dispatcher_id::text as id, host, pid, heartbeat_at::text
+      from ${table('dispatcher')}
+     where heartbeat_at < statement_timestamp() - lease_ms * interval '1 millisecond'
+       and (heartbeat_at, dispatcher_id) > (${after.heartbeatAt}::timestamptz, ${after.id}::uuid)
+     order by heartbeat_at, dispatcher_id
+     limit 1
+       for update skip locked`.execute(trx);
+  const dead = rows[0];
+  if (dead === undefined) return undefined;
+  const place = { heartbeatAt: dead.heartbeat_at, id: dead.id };
+  const claims = await lockClaims(trx, { where: sql`c.claimant = ${dead.id}`, limit: CLAIMS_MAX });
+  // In a later statement, so that it counts what was committed meanwhile.
+  const all = await sql<{ count: number }>`
+    select count(*)::int as count from ${table('effect_claim')} where claimant = ${dead.id}`.execute(trx);
+  if (all.rows[0]!.count !== claims.length) return { requeued: 0, place };
+  await takeBackClaims(
+    trx,
+    claims,
+    `its dispatcher was lost: process ${dead.pid} on ${dead.host} stopped beating`,
+  );
+  await trx.deleteFrom('dispatcher').where('dispatcher_id', '=', dead.id).execute();
+  return { requeued: claims.length, place };
+}
+
+async function takeBackUnregistered(trx: Transaction<DB>, olderThanMs: number): Promise<number> {
+  const claims = await lockClaims(trx, {
+    where: sql`c.claimed_at < statement_timestamp() - ${olderThanMs}::float8 * interval '1 millisecond'
+      and not exists (select from ${table('dispatcher')} d where d.dispatcher_id::text = c.claimant)`,
+    limit: BATCH,
+  });
+  if (claims.length > 0) await takeBackClaims(trx, claims, 'its claimant did not finish it in time');
+  return claims.length;
+}
