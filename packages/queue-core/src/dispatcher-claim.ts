@@ -3,15 +3,19 @@ import { sql, type Kysely, type Transaction } from 'kysely';
 import { assertList, assertRepoId, assertText, assertWhole } from './assert-argument.ts';
 import { CLAIM_MAX } from './claim-effects.ts';
 import { toClaimedEffect, type ClaimedEffect, type ClaimedRow } from './claim.ts';
+import { promoteStatement } from './promote-due.ts';
 import { nextClaimNumber } from './sequences.ts';
 import { lockGlobalTurn, lockTurns, tryTurns } from './turn-lock.ts';
 
 const EXCLUDE_MAX = 10_000;
 
+/** Most due effects that one claim brings forward; the next claim continues. */
+const PROMOTE_MAX = 1000;
+
 /**
  * Claims up to `limit` of the oldest waiting effects across all repositories, skipping `excludeRepos` and those that
- * are paused; never beyond a repo's cap or the global cap. Returns fewer where a cap or another claimer comes in
- * between, and at least one if any could be claimed. `[]` excludes nothing; a NULL in the list is an error.
+ * are paused; never beyond a repo's cap or the global cap. Returns fewer, at worst none, where a cap or another claimer
+ * comes in between. `[]` excludes nothing; a NULL in the list is an error.
  *
  * It reads past the waiting effects of excluded and saturated repositories, so its cost grows with their backlog; and
  * priorities do not count here. A dispatcher for many repositories uses `fairClaim`.
@@ -26,6 +30,7 @@ export async function dispatcherClaim(
   assertList('excludeRepos', excludeRepos, EXCLUDE_MAX);
   for (const [index, repoId] of excludeRepos.entries()) assertRepoId(`excludeRepos[${index}]`, repoId);
   return await inTransaction(db, async (trx) => {
+    await promoteStatement(PROMOTE_MAX).execute(trx);
     const { repoIds, oldest, hasGlobalCap } = await findOldest(trx, { limit, excludeRepos });
     if (repoIds.length === 0) return [];
     let turns = await tryTurns(trx, repoIds);
