@@ -24,6 +24,11 @@ const UNCONFIRMED_MAX = 5_000;
 const CLAIM_BACKOFF = { minMs: 50, maxMs: 5_000 };
 /** Pause when all repos in question are locked by other claimers: about as long as their claims take. */
 const CONTENDED_MS = 4;
+/**
+ * Looks again so long after falling asleep: an enqueue that saw us awake, and so sent no notification, may have been
+ * committed after the first look. Later ones are left to the poll.
+ */
+const LOOKS_AFTER_MS = [30, 300];
 /** First pause before repos at their cap are looked at again; doubles up to the poll interval. */
 const FULL_MS_MIN = 25;
 /** Bounds of the last steps of a stop. */
@@ -66,6 +71,7 @@ export class Dispatcher {
   /** An answer was lost: claims may be ours that we do not know of. */
   #mayHaveLostClaims = false;
   #isSleeping = false;
+  #looksLeft: number[] = [];
   /** Claims in a row that brought something. */
   #catches = 0;
   #fullMs = FULL_MS_MIN;
@@ -234,20 +240,26 @@ export class Dispatcher {
     const isListening = this.#listener !== undefined;
     if (isListening && !this.#isSleeping) {
       await this.#setSleeping(id, true);
+      this.#looksLeft = [...LOOKS_AFTER_MS];
       await this.#claimer.sweep();
       if (this.#claimer.hasWork) return;
     }
     if (this.#idleWaiters.length > 0 && (await this.#isIdle())) {
       for (const resolve of this.#idleWaiters.splice(0)) resolve();
     }
-    if (this.#claimer.hasWork) return;
-    if (this.#claimer.fullCount === 0) {
-      await this.#wakeUp.wait(this.#parts.pollMs);
-      return;
+    if (!this.#claimer.hasWork) await this.#waitForNews();
+  }
+
+  async #waitForNews(): Promise<void> {
+    const { pollMs } = this.#parts;
+    const [lookMs = pollMs] = this.#looksLeft;
+    const fullMs = this.#claimer.fullCount > 0 ? this.#fullMs : pollMs;
+    if (await this.#wakeUp.wait(Math.min(lookMs, fullMs, pollMs))) return;
+    if (fullMs < pollMs) {
+      this.#fullMs = Math.min(2 * fullMs, pollMs);
+      this.#claimer.retryFull();
     }
-    const hasRung = await this.#wakeUp.wait(this.#fullMs);
-    this.#fullMs = Math.min(2 * this.#fullMs, this.#parts.pollMs);
-    if (!hasRung) this.#claimer.retryFull();
+    if (this.#looksLeft.shift() !== undefined) await this.#claimer.sweep();
   }
 
   async #isIdle(): Promise<boolean> {

@@ -65,6 +65,8 @@ class World {
   }
 }
 
+fc.configureGlobal({ seed: 7420 });
+
 const ENDLESS = 1e9;
 const quantum = fc.integer({ min: 1, max: 16 });
 const weights = fc.array(fc.integer({ min: 1, max: 50 }), { minLength: 2, maxLength: 6 });
@@ -239,25 +241,38 @@ describe('memory', () => {
 });
 
 describe('what a claim teaches', () => {
-  test('a busy repo sits one plan out and keeps its place', () => {
+  test('a repo that is locked for a moment keeps its turn; one that stays locked lets others pass, and catches up', () => {
     const world = new World(1);
     world.add('a', ENDLESS);
     world.add('b', ENDLESS);
-    expect(world.step(1, () => true)).toEqual([{ repoId: 'a', want: 1 }]);
-    expect(world.step(1)).toEqual([{ repoId: 'b', want: 1 }]);
-    expect(world.step(1)).toEqual([{ repoId: 'a', want: 1 }]);
+    const isBusy = (turn: Turn): boolean => turn.repoId === 'a';
+    const asked = Array.from({ length: 10 }, () => world.step(1, isBusy)[0]!.repoId).join('');
+    expect(asked).toBe('abaaaaaaaa');
+    for (let i = 0; i < 3; i++) {
+      expect(world.step(1, isBusy)).toEqual([{ repoId: 'b', want: 1 }]);
+      expect(world.step(1, isBusy)).toEqual([{ repoId: 'a', want: 1 }]);
+    }
+    for (let i = 0; i < 10; i++) world.step(1);
+    expect(Math.abs(world.share('a') - world.share('b'))).toBeLessThanOrEqual(2);
   });
 
-  test('repos whose turns meet locks at random catch up', () => {
+  test('locks met at random do not change shares', () => {
+    const few = fc.array(fc.integer({ min: 1, max: 5 }), { minLength: 2, maxLength: 6 });
     fc.assert(
-      fc.property(weights, fc.array(fc.nat(7), { minLength: 100, maxLength: 300 }), (weight, luck) => {
+      fc.property(few, fc.array(fc.nat(11), { minLength: 100, maxLength: 300 }), (weight, luck) => {
         const world = new World(4);
         weight.forEach((w, index) => world.add(`r${index}`, ENDLESS, w));
-        luck.forEach((dice, index) => world.step(8, (turn) => index % 2 === 0 && turn.repoId === `r${dice}`));
-        for (let i = 0; i < 100; i++) world.step(64);
-        for (const [index, w] of weight.entries()) {
-          const gap = Math.abs(world.share('r0') - world.share(`r${index}`));
-          expect(gap).toBeLessThanOrEqual(17 * (4 / w + 4 / weight[0]!));
+        for (const [step, dice] of luck.entries()) {
+          // Now and then each turn goes through, as locks do not last.
+          world.step(8, (turn) => step % 6 !== 0 && turn.repoId === `r${dice}`);
+          for (const [i, a] of weight.entries()) {
+            for (const [j, b] of weight.entries()) {
+              // The quanta, and the one plan in which the other had been planned already.
+              expect(Math.abs(world.share(`r${i}`) - world.share(`r${j}`))).toBeLessThanOrEqual(
+                (4 + 8) * (1 / a + 1 / b),
+              );
+            }
+          }
         }
       }),
     );

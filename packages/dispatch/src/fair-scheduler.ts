@@ -3,7 +3,13 @@ import { BinaryHeap } from './binary-heap.ts';
 /** Most effects a repo is given in a row before the next repo has its turn. */
 export const QUANTUM = 8;
 
-/** How far, in quanta, a repo that was locked by other claimers may lag and still catch up. */
+/**
+ * How often in a row a repo may be found locked by other claimers before it lets others pass. Until then its turn is
+ * repeated, since such a lock lasts for milliseconds, and slots given to others meanwhile would not be its share.
+ */
+const BUSY_IN_A_ROW_MAX = 8;
+
+/** How far, in quanta, a repo that let others pass may lag and still catch up. */
 const CATCH_UP_QUANTA = 16;
 
 /** A repo's part of the service, as the last look at the database showed it. */
@@ -35,7 +41,7 @@ export interface TurnResult {
   share?: { weight: number; cap: number | null };
 }
 
-/** Queued: in the heap. Claiming: its turn is out. Busy: it sits one plan out. Full: at its cap. Idle: no work known. */
+/** Queued: in the heap. Claiming: its turn is out. Busy: sits one plan out. Full: at its cap. Idle: no work known. */
 type State = 'queued' | 'claiming' | 'busy' | 'full' | 'idle';
 
 interface Repo {
@@ -53,6 +59,7 @@ interface Repo {
   likely: number;
   /** Its effects that this process holds. */
   held: number;
+  busyInARow: number;
   want: number;
   /** Work was announced while its turn was out. */
   wasAnnounced: boolean;
@@ -169,7 +176,7 @@ export class FairScheduler {
 
   /**
    * The next turns, for `slots` effects in all, most urgent first. Every turn must be settled before the next plan.
-   * An empty plan says that nothing can be claimed now; busy repos are back in the one after it.
+   * An empty plan says that nothing can be claimed now; repos that sit it out are back in the one after it.
    */
   plan(slots: number): Turn[] {
     if (this.#claiming > 0)
@@ -229,10 +236,10 @@ export class FairScheduler {
     repo.wasAnnounced = false;
     repo.ticket = -1;
     if (result.isBusy) {
-      this.#activate(repo, 'busy');
-      this.#busy.add(repo);
+      this.#setAside(repo);
       return;
     }
+    repo.busyInARow = 0;
     repo.likely = wasFullTurn ? Math.min(this.#quantum, repo.likely * 2) : 1;
     if (wasAnnounced || (result.hasMore && !result.isFull)) this.#enqueue(repo, repo.tag);
     else if (result.hasMore) this.#park(repo);
@@ -252,6 +259,7 @@ export class FairScheduler {
       ticket: -1,
       likely: 1,
       held: 0,
+      busyInARow: 0,
       want: 0,
       wasAnnounced: false,
     };
@@ -308,6 +316,16 @@ export class FairScheduler {
     repo.ticket = this.#tickets++;
     this.#idle.push({ repo, tag: repo.tag, ticket: repo.ticket });
     this.#prune();
+  }
+
+  #setAside(repo: Repo): void {
+    repo.busyInARow += 1;
+    if (repo.busyInARow <= BUSY_IN_A_ROW_MAX) {
+      this.#enqueue(repo, repo.tag);
+      return;
+    }
+    this.#activate(repo, 'busy');
+    this.#busy.add(repo);
   }
 
   #push(repo: Repo, tag: number): void {
