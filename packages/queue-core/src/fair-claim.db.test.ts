@@ -2,39 +2,17 @@ import { createDatabase, sluice, type DB } from '@sluice/db';
 import { useTestDatabase } from '@sluice/testkit';
 import { sql, type Kysely } from 'kysely';
 import { beforeEach, describe, expect, test } from 'vitest';
+import { emptyQueue, fillQueue, openClaims } from '../test/fill-queue.ts';
 import { fairClaim } from './fair-claim.ts';
 import { finishClaims } from './finish-claims.ts';
 import { lockTurns } from './turn-lock.ts';
 
 const database = useTestDatabase();
 
-beforeEach(async () => {
-  await sql`truncate sluice.effect_queue, sluice.effect_claim, sluice.effect_history, sluice.repo cascade`.execute(
-    database.db,
-  );
-  await database.db.updateTable('queue_limit').set({ global_cap: null }).execute();
-});
+beforeEach(() => emptyQueue(database.db));
 
-async function fill(repoId: string, count: number, columns: { priority?: number } = {}): Promise<bigint[]> {
-  const rows = await database.db
-    .insertInto('effect_queue')
-    .columns(['repo_id', 'payload', 'priority'])
-    .expression(
-      sql`select ${repoId}, 'p' || n, ${columns.priority ?? 0}::smallint from generate_series(1, ${count}::int) n`,
-    )
-    .returning('effect_id')
-    .execute();
-  return rows.map((row) => row.effect_id);
-}
-
-async function openClaims(db: Kysely<DB>): Promise<Record<string, number>> {
-  const rows = await db
-    .selectFrom('effect_claim')
-    .select((eb) => ['repo_id', eb.fn.countAll<bigint>().as('open')])
-    .groupBy('repo_id')
-    .execute();
-  return Object.fromEntries(rows.map((row) => [row.repo_id, Number(row.open)]));
-}
+const fill = (repoId: string, count: number, columns: { priority?: number } = {}) =>
+  fillQueue(database.db, repoId, count, columns);
 
 const claim = (turns: Parameters<typeof fairClaim>[1]['turns'], options: { defaultCap?: number } = {}) =>
   fairClaim(database.db, { claimedBy: 'd1', turns, defaultCap: options.defaultCap ?? 100 });
