@@ -98,10 +98,13 @@ test('caps and pauses hold, and a saturated repo in front does not hide the othe
   const claimed = (await Promise.all(Array.from({ length: 10 }, () => claim(3)))).flat();
   const more = [...(await claim(3)), ...(await claim(3))];
   const byRepo = Map.groupBy([...claimed, ...more], ({ repoId }) => repoId);
-  expect([...byRepo].map(([repoId, effects]) => [repoId, effects.length]).toSorted()).toEqual([
-    ['r/capped', 2],
-    ['r/free', 1],
-  ]);
+  const counts = new Map([...byRepo].map(([repoId, effects]) => [repoId, effects.length]));
+  expect(counts).toEqual(
+    new Map([
+      ['r/capped', 2],
+      ['r/free', 1],
+    ]),
+  );
 });
 
 test('the global cap holds among concurrent claimers', async () => {

@@ -111,7 +111,7 @@ test('10,000 effects take one statement, and a full set of rules at most nine', 
   };
   const log: string[] = [];
   const counted = database.db.withPlugin({
-    transformQuery: ({ node, queryId }) => (log.push(String(queryId)), node),
+    transformQuery: ({ node, queryId }) => (log.push(queryId.queryId), node),
     transformResult: ({ result }) => Promise.resolve(result),
   });
 

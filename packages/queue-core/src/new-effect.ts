@@ -2,7 +2,7 @@ import { assertStorable } from '@sluice/db';
 import { assertRepoId, assertText, assertWhole, invalid } from './assert-argument.ts';
 
 /** Longest payload, in bytes of UTF-8. Put what is larger elsewhere and enqueue where to find it. */
-export const PAYLOAD_BYTES_MAX = 4 * 1024 * 1024;
+const PAYLOAD_BYTES_MAX = 4 * 1024 * 1024;
 const DELAY_MS_MAX = 10 * 365 * 24 * 3600 * 1000;
 const RUN_AT_MAX = Date.UTC(9999, 11, 31);
 
