@@ -1,3 +1,4 @@
+export { freePort } from './free-port.ts';
 export {
   startLocalPostgres,
   startThrowawayPostgres,
@@ -5,3 +6,4 @@ export {
   type LocalPostgresOptions,
   type PostgresMajor,
 } from './start-local-postgres.ts';
+export { supervise, type SuperviseOptions } from './supervisor.ts';

@@ -1,6 +1,5 @@
 import { once } from 'node:events';
 import { closeSync, mkdtempSync, openSync, readFileSync, rmSync } from 'node:fs';
-import { createServer, type AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -8,6 +7,7 @@ import type { ChildProcess } from 'node:child_process';
 import pg from 'pg';
 import { findBinaries, type PostgresMajor } from './find-binaries.ts';
 import { endFormerServer, endServer } from './former-server.ts';
+import { freePort } from './free-port.ts';
 import { initialiseCluster, type Cluster } from './initialise-cluster.ts';
 import { supervise } from './supervisor.ts';
 import { unprivileged } from './unprivileged.ts';
@@ -101,7 +101,8 @@ async function start(options: LocalPostgresOptions, end: { removeAfter?: string 
         ...Object.entries(settings).flatMap(([name, value]) => ['-c', `${name}=${value}`]),
       ],
       env,
-      log,
+      output: log,
+      // Nobody needs what a throwaway server would still write down.
       signal: end.removeAfter === undefined ? 'INT' : 'QUIT',
       ...end,
     });
@@ -185,13 +186,4 @@ function logTail(path: string): string {
   } catch {
     return '(no log)';
   }
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as AddressInfo;
-  server.close();
-  await once(server, 'close');
-  return port;
 }

@@ -1,9 +1,9 @@
 import { spawn, type ChildProcess } from 'node:child_process';
 
 /**
- * Runs PostgreSQL and stops it as soon as its own standard input closes. The pipe closes when this process ends in
- * whatever way, kill -9 included, so no server outlives the program that started it. It has a session of its own: a
- * Ctrl-C in the terminal reaches the program, which then decides. A throwaway server's folder is removed at the end.
+ * Runs a program and stops it as soon as its own standard input closes. The pipe closes when this process ends in
+ * whatever way, kill -9 included, so nothing outlives the program that started it. It has a session of its own: a
+ * Ctrl-C in the terminal reaches the starting program, which then decides.
  */
 const SCRIPT = `
 exec 3<&0
@@ -22,27 +22,27 @@ exit "$code"
 `;
 
 /** Marks the supervisor's command line, so that a later start can tell an orphaned server from a supervised one. */
-export const SUPERVISOR_NAME = 'sluice-postgres-supervisor';
+export const SUPERVISOR_NAME = 'sluice-supervisor';
 
 export interface SuperviseOptions {
   command: readonly string[];
   env: NodeJS.ProcessEnv;
-  /** File descriptor that takes the server's log. */
-  log: number;
-  /** INT: roll back what is open and write everything down. QUIT: leave at once. */
+  cwd?: string;
+  /** File descriptor that takes the program's output: a file, since a pipe would break when this process is killed. */
+  output: number;
+  /** What the program is told when it shall end. */
   signal: 'INT' | 'QUIT';
+  /** A folder to remove when the program has ended. */
   removeAfter?: string;
 }
 
-/** Starts the command under the supervisor; ending the child's standard input stops it. */
+/** Starts a program that does not outlive this process; ending the child's standard input stops it. */
 export function supervise(options: SuperviseOptions): ChildProcess {
-  return spawn(
-    '/bin/sh',
-    ['-c', SCRIPT, SUPERVISOR_NAME, options.signal, options.removeAfter ?? '', ...options.command],
-    {
-      detached: true,
-      env: options.env,
-      stdio: ['pipe', options.log, options.log],
-    },
-  );
+  const { command, env, cwd, output, signal, removeAfter = '' } = options;
+  return spawn('/bin/sh', ['-c', SCRIPT, SUPERVISOR_NAME, signal, removeAfter, ...command], {
+    cwd,
+    detached: true,
+    env,
+    stdio: ['pipe', output, output],
+  });
 }

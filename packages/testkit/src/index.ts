@@ -1,4 +1,4 @@
-export { freePort } from './free-port.ts';
+export { freePort } from '@sluice/local-postgres';
 export {
   commitFiles,
   defineEffect,

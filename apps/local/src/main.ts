@@ -1,0 +1,109 @@
+// npm start: everything on this machine, for one person. Data in .sluice, nothing listens beyond loopback.
+import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
+import { once } from 'node:events';
+import { join } from 'node:path';
+import { createDatabase, migrate } from '@sluice/db';
+import { startLocalPostgres } from '@sluice/local-postgres';
+import { takeInstanceLock } from './instance-lock.ts';
+import { listenAddress } from './listen-address.ts';
+import { LocalError } from './local-error.ts';
+import { onInterrupt } from './on-interrupt.ts';
+import { PROJECT_ROOT } from './project-root.ts';
+import { startServices, type RunningServices } from './start-services.ts';
+
+const say = (line: string): void => void process.stderr.write(`${line}\n`);
+
+let services: RunningServices | undefined;
+const interrupted = onInterrupt(() => {
+  say('Stopping at once.');
+  services?.kill();
+});
+try {
+  await main();
+} catch (error) {
+  if (!(error instanceof LocalError)) throw error;
+  say(error.message);
+  process.exitCode = 1;
+}
+process.exit();
+
+async function main(): Promise<void> {
+  const dataDir = process.env['SLUICE_DATA_DIR'] ?? join(PROJECT_ROOT, '.sluice');
+  mkdirSync(dataDir, { recursive: true, mode: 0o700 });
+  using _lock = takeInstanceLock(join(dataDir, 'lock'));
+  const listen = await listenAddress(process.env['SLUICE_LISTEN']);
+  await using database = await openDatabase(dataDir);
+  await migrateDatabase(database.url);
+  if (interrupted.aborted) return;
+
+  services = await startServices({
+    databaseUrl: database.url,
+    listen,
+    dataDir,
+    logFile: join(dataDir, 'services.log'),
+    env: process.env,
+    onTrouble: ({ service, level, event, message }) =>
+      say(`${service}: ${level}: ${event} ${message}`.trimEnd()),
+  });
+  const localFile = join(dataDir, 'local.json');
+  try {
+    rmSync(localFile, { force: true });
+    const local = { databaseUrl: database.url, pusherUrl: services.pusherUrl };
+    writeFileSync(localFile, `${JSON.stringify(local, null, 2)}\n`, { mode: 0o600 });
+    say(greeting(services.pusherUrl, dataDir, database.name));
+    const lastWords = await Promise.race([services.ended, interruption()]);
+    if (lastWords !== undefined) throw new LocalError(`The services ended by themselves:\n${lastWords}`);
+    say('Stopping: no new work, what runs may finish. Ctrl-C again stops at once.');
+  } finally {
+    await services.stop();
+    rmSync(localFile, { force: true });
+  }
+}
+
+async function interruption(): Promise<undefined> {
+  if (!interrupted.aborted) await once(interrupted, 'abort');
+}
+
+async function openDatabase(dataDir: string): Promise<AsyncDisposable & { url: string; name: string }> {
+  const given = process.env['DATABASE_URL'];
+  if (given !== undefined && given !== '') {
+    return {
+      url: given,
+      name: 'the one that DATABASE_URL names',
+      [Symbol.asyncDispose]: () => Promise.resolve(),
+    };
+  }
+  const server = await startLocalPostgres({ dataDir: join(dataDir, 'postgres') });
+  return {
+    url: server.url,
+    name: `PostgreSQL 18 on 127.0.0.1:${server.port}, password in ${join(dataDir, 'local.json')}`,
+    [Symbol.asyncDispose]: () => server.stop(),
+  };
+}
+
+async function migrateDatabase(url: string): Promise<void> {
+  const db = createDatabase({ connectionString: url, applicationName: 'sluice-local', connectionsMax: 1 });
+  try {
+    const applied = await migrate(db);
+    if (applied.length > 0) say(`Migrated: ${applied.map((step) => step.migrationName).join(', ')}`);
+  } finally {
+    await db.destroy();
+  }
+}
+
+function greeting(pusherUrl: string, dataDir: string, databaseName: string): string {
+  const cli = join(PROJECT_ROOT, 'apps', 'cli', 'bin', 'sluice');
+  return `
+Sluice runs.
+  push to    ${pusherUrl}/<name>.git
+  database   ${databaseName}
+  data       ${dataDir}
+  logs       ${join(dataDir, 'services.log')}
+
+Three lines to try, in any git repository with a commit:
+  git remote add sluice ${pusherUrl}/me/first.git
+  git push sluice HEAD:refs/heads/main
+  ${cli} queue
+
+Ctrl-C stops everything; the next npm start finds everything again.`;
+}
