@@ -1,5 +1,72 @@
-import type { Terminal } from './terminal.ts';
+import { setTimeout as delay } from 'node:timers/promises';
+import type { DB } from '@sluice/db';
+import {
+  effectId,
+  findEffect,
+  readLog,
+  type EffectId,
+  type FoundEffect,
+} from '@sluice/queue-core/dispatcher';
+import type { Kysely } from 'kysely';
+import { CommandError } from './command-error.ts';
+import { formatWaitReason } from './format-queue.ts';
+import { LogPrinter } from './log-printer.ts';
+import { readDefaultCap } from './queue-command.ts';
+import { printableLine, type Terminal } from './terminal.ts';
+import { withDatabase } from './with-database.ts';
 
-export function showLog(_terminal: Terminal, _effect: string, _options: { follow?: true }): Promise<void> {
-  return Promise.resolve();
+const FOLLOW_EVERY_MS = 500;
+
+type Cursor = { claimNumber: bigint; seq: number } | undefined;
+
+/**
+ * `sluice log`: an effect's output on standard output, and on standard error how the effect stands. With `follow`, until
+ * it has finished.
+ */
+export async function showLog(terminal: Terminal, id: string, { follow }: { follow?: true }): Promise<void> {
+  const wanted = effectId(id);
+  const defaultCap = readDefaultCap(terminal.env);
+  const printer = new LogPrinter(terminal.stdout);
+  const effect = await withDatabase(terminal, async (db) => {
+    let cursor: Cursor;
+    for (;;) {
+      // Looked up before its output is read: of an effect that had finished by then, all output is there.
+      const found = await findEffect(db, wanted, { defaultCap });
+      if (found === undefined) {
+        throw new CommandError(
+          `there is no effect ${wanted}`,
+          'sluice queue shows their ids; finished ones are kept for SLUICE_RETENTION_DAYS.',
+        );
+      }
+      cursor = await printNew(db, wanted, cursor, printer);
+      if (follow !== true || found.finishedAt !== null || terminal.signal.aborted) return found;
+      await delay(FOLLOW_EVERY_MS, undefined, { signal: terminal.signal }).catch(() => {});
+    }
+  });
+  printer.end();
+  terminal.stderr.write(
+    `effect ${wanted}, ${printableLine(`${effect.name} of ${effect.repoId}: ${standing(effect)}`)}\n`,
+  );
+}
+
+async function printNew(
+  db: Kysely<DB>,
+  wanted: EffectId,
+  after: Cursor,
+  printer: LogPrinter,
+): Promise<Cursor> {
+  let cursor = after;
+  for (;;) {
+    const chunks = await readLog(db, { effectId: wanted, after: cursor, limit: 100 });
+    for (const chunk of chunks) printer.print(chunk);
+    const last = chunks.at(-1);
+    if (last === undefined) return cursor;
+    cursor = { claimNumber: last.claimNumber, seq: last.seq };
+  }
+}
+
+function standing(effect: FoundEffect): string {
+  if (effect.waitsFor !== null) return `waits for ${formatWaitReason(effect.waitsFor, effect.repoId)}`;
+  if (effect.finishedAt === null) return `runs, attempt ${effect.attempts} of ${effect.maxAttempts}`;
+  return `${effect.outcome ?? effect.state}${effect.reason === null ? '' : ` (${effect.reason})`}`;
 }

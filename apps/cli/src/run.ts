@@ -3,7 +3,7 @@ import { explain } from './command-error.ts';
 import { addEffect, listEffects, removeEffect, showEffect } from './effect-commands.ts';
 import { showLog } from './log-command.ts';
 import { migrateDatabase } from './migrate-command.ts';
-import { showQueue } from './queue-command.ts';
+import { showQueue, type QueueOptions } from './queue-command.ts';
 import { setRepo, showRepo, type RepoChanges } from './repo-commands.ts';
 import type { Terminal } from './terminal.ts';
 
@@ -86,7 +86,7 @@ function addQueueCommands(program: Command, terminal: Terminal): void {
     .option('--repo <repo>', 'only this repository')
     .option('--limit <n>', 'rows per section', whole(1, 1000), 20)
     .option('--watch', 'keep showing it until interrupted')
-    .action((options: { repo?: string; limit: number; watch?: true }) => showQueue(terminal, options));
+    .action((options: QueueOptions) => showQueue(terminal, options));
   program
     .command('log <effect>')
     .description("an effect's output, all attempts")

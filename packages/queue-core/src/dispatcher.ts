@@ -27,5 +27,6 @@ export { promoteDue, type Promotion } from './promote-due.ts';
 export { queueByRepo, type RepoQueue } from './queue-by-repo.ts';
 export { readLog, type StoredChunk } from './read-log.ts';
 export { readyRepos, type ReadyRepo } from './ready-repos.ts';
+export { runningEffects, type RunningEffect } from './running-effects.ts';
 export type { WaitReason } from './wait-reason.ts';
 export { waitingEffects, type WaitingEffect } from './waiting-effects.ts';

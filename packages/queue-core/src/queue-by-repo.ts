@@ -1,6 +1,6 @@
 import { table, type DB } from '@sluice/db';
 import { sql, type Kysely } from 'kysely';
-import { assertWhole } from './assert-argument.ts';
+import { assertRepoId, assertWhole } from './assert-argument.ts';
 
 /** Where a repo's unfinished effects stand. */
 export interface RepoQueue {
@@ -23,12 +23,14 @@ const LIMIT_MAX = 10_000;
 
 /**
  * A page of the repos with unfinished effects, in order of their ids; `after` is the last one of the page before.
- * Reads every unfinished effect of the page's repos, and nothing that is finished.
+ * With `repoId`, only that one. Reads every unfinished effect of the page's repos, and nothing that is finished.
  */
 export async function queueByRepo(
   db: Kysely<DB>,
-  { after = '', limit = 100 }: { after?: string | undefined; limit?: number | undefined } = {},
+  request: { repoId?: string | undefined; after?: string | undefined; limit?: number | undefined } = {},
 ): Promise<RepoQueue[]> {
+  const { repoId, after = '', limit = 100 } = request;
+  if (repoId !== undefined) assertRepoId('repoId', repoId);
   assertWhole('limit', limit, 1, LIMIT_MAX);
   const { rows } = await sql<{
     repo_id: string;
@@ -50,7 +52,7 @@ export async function queueByRepo(
       from ${table('effect_queue')} q
       left join ${table('effect_claim')} c on c.effect_id = q.effect_id
       left join ${table('repo')} r on r.repo_id = q.repo_id
-     where q.repo_id > ${after}::text
+     where q.repo_id > ${after}::text and ${repoId === undefined ? sql`true` : sql`q.repo_id = ${repoId}`}
      group by q.repo_id, r.repo_id
      order by q.repo_id
      limit ${limit}::int`.execute(db);

@@ -1,0 +1,105 @@
+import type {
+  FinishedEffect,
+  RepoQueue,
+  RunningEffect,
+  WaitingEffect,
+  WaitReason,
+} from '@sluice/queue-core/dispatcher';
+import { table } from './terminal.ts';
+
+/** What `sluice queue` shows. */
+export interface QueueView {
+  readonly repos: readonly RepoQueue[];
+  readonly running: readonly RunningEffect[];
+  readonly waiting: readonly WaitingEffect[];
+  readonly finished: readonly FinishedEffect[];
+}
+
+/** The queue as tables: each repository, then what runs, what waits and for what, and what finished last. */
+export function formatQueue({ repos, running, waiting, finished }: QueueView): string {
+  const sections: string[] = [];
+  if (repos.length > 0) {
+    const rows = repos.map((repo) => [
+      repo.repoId,
+      String(repo.running),
+      String(repo.waiting),
+      String(repo.scheduled),
+      repo.cap === null ? 'default' : String(repo.cap),
+      String(repo.weight),
+      repo.oldestWaitingMs === null ? '' : formatAge(repo.oldestWaitingMs),
+      repo.pausedAt === null ? '' : 'paused',
+    ]);
+    sections.push(table(['REPOSITORY', 'RUN', 'WAIT', 'LATER', 'CAP', 'WEIGHT', 'OLDEST', ''], rows));
+  }
+  if (running.length > 0) {
+    const rows = running.map((effect) => [
+      String(effect.effectId),
+      effect.repoId,
+      effect.name,
+      String(effect.attempt),
+      formatInstant(effect.claimedAt),
+      effect.claimant,
+    ]);
+    sections.push(table(['RUNS', 'REPOSITORY', 'NAME', 'ATTEMPT', 'SINCE', 'BY'], rows));
+  }
+  if (waiting.length > 0) {
+    const rows = waiting.map((effect) => [
+      String(effect.effectId),
+      effect.repoId,
+      effect.name,
+      formatWaitReason(effect.waitsFor, effect.repoId),
+    ]);
+    sections.push(table(['WAITS', 'REPOSITORY', 'NAME', 'FOR'], rows));
+  }
+  if (finished.length > 0) {
+    const rows = finished.map((effect) => [
+      String(effect.effectId),
+      effect.repoId,
+      effect.name,
+      effect.outcome ?? effect.state,
+      formatInstant(effect.finishedAt),
+      shorten(effect.reason ?? ''),
+    ]);
+    sections.push(table(['FINISHED', 'REPOSITORY', 'NAME', 'HOW', 'AT', 'REASON'], rows));
+  }
+  return sections.length === 0 ? 'nothing is queued and nothing has finished\n' : sections.join('\n');
+}
+
+/** What a waiting effect waits for, to be read after "waits for". */
+export function formatWaitReason(reason: WaitReason, repoId: string): string {
+  switch (reason.kind) {
+    case 'scheduled':
+      return `its time, ${formatInstant(reason.until)}`;
+    case 'retry': {
+      const why = reason.lastError === null ? '' : `; the last one failed: ${shorten(reason.lastError)}`;
+      return `attempt ${reason.attemptsSpent + 1} at ${formatInstant(reason.at)}${why}`;
+    }
+    case 'repo_paused':
+      return `its repository, paused since ${formatInstant(reason.since)} (sluice repo set ${repoId} --resume)`;
+    case 'no_dispatcher':
+      return 'a dispatcher; none is running';
+    case 'repo_at_cap':
+      return `room in its repository: ${reason.running} run, the cap is ${reason.cap}`;
+    case 'global_cap':
+      return `room in all: ${reason.running} run, the global cap is ${reason.cap}`;
+    case 'behind':
+      return reason.ahead === 1 ? 'one effect before it' : `${reason.ahead} effects before it`;
+    case 'next':
+      return "its repository's turn";
+  }
+}
+
+function formatInstant(instant: Date): string {
+  return `${instant.toISOString().slice(0, 19).replace('T', ' ')}Z`;
+}
+
+function formatAge(ms: number): string {
+  const seconds = Math.floor(ms / 1000);
+  if (seconds < 120) return `${seconds}s`;
+  if (seconds < 7200) return `${Math.floor(seconds / 60)}m`;
+  return seconds < 172_800 ? `${Math.floor(seconds / 3600)}h` : `${Math.floor(seconds / 86_400)}d`;
+}
+
+function shorten(text: string): string {
+  return text.length <= 100 ? text : `${text.slice(0, 99)}…`;
+}

@@ -1,0 +1,50 @@
+import { table, type DB } from '@sluice/db';
+import { sql, type Kysely } from 'kysely';
+import { assertRepoId, assertWhole } from './assert-argument.ts';
+import type { EffectId } from './effect-id.ts';
+
+/** A claimed effect, as people want to see it. */
+export interface RunningEffect {
+  effectId: EffectId;
+  repoId: string;
+  name: string;
+  attempt: number;
+  claimNumber: bigint;
+  claimant: string;
+  claimedAt: Date;
+}
+
+const LIMIT_MAX = 1_000;
+
+/** Effects with an open claim, of one repo or of all, oldest claim first. */
+export async function runningEffects(
+  db: Kysely<DB>,
+  request: { repoId?: string | undefined; limit?: number | undefined } = {},
+): Promise<RunningEffect[]> {
+  const { repoId, limit = 100 } = request;
+  if (repoId !== undefined) assertRepoId('repoId', repoId);
+  assertWhole('limit', limit, 1, LIMIT_MAX);
+  const { rows } = await sql<{
+    effect_id: bigint | string;
+    repo_id: string;
+    name: string;
+    attempt: number;
+    claim_number: bigint | string;
+    claimant: string;
+    claimed_at: Date;
+  }>`
+    select c.effect_id, c.repo_id, q.name, c.attempt, c.claim_number, c.claimant, c.claimed_at
+      from ${table('effect_claim')} c join ${table('effect_queue')} q on q.effect_id = c.effect_id
+     where ${repoId === undefined ? sql`true` : sql`c.repo_id = ${repoId}`}
+     order by c.claim_number
+     limit ${limit}::int`.execute(db);
+  return rows.map((row) => ({
+    effectId: BigInt(row.effect_id) as EffectId,
+    repoId: row.repo_id,
+    name: row.name,
+    attempt: row.attempt,
+    claimNumber: BigInt(row.claim_number),
+    claimant: row.claimant,
+    claimedAt: row.claimed_at,
+  }));
+}
