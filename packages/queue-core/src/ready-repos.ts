@@ -67,11 +67,11 @@ export function readyReposStatement(after: string, limit: number) {
       select repo_id, count(*)::int as claimed from claims group by repo_id
     )
     select walk.repo_id,
-           exists (
-             select from ${table('effect_queue')} q
-              where q.repo_id = walk.repo_id and q.run_at is null
-                and q.effect_id not in (select effect_id from claims)
-           ) as has_waiting,
+           -- Not "exists": the planner would rather hash every waiting effect once than look at one for each repo.
+           (select q.effect_id from ${table('effect_queue')} q
+             where q.repo_id = walk.repo_id and q.run_at is null
+               and q.effect_id not in (select effect_id from claims)
+             order by q.repo_id, q.priority desc, q.effect_id limit 1) is not null as has_waiting,
            coalesce(open.claimed, 0) as claimed, repo.cap, coalesce(repo.weight, 1) as weight,
            repo.paused_at is not null as is_paused
       from walk

@@ -12,14 +12,17 @@ interface Node {
 
 /**
  * Runs a statement, takes it back, and says how much it did: the rows that all steps of its plan produced or threw
- * away, which is what a wrong plan multiplies, and the tables that were read whole.
+ * away, which is what a wrong plan multiplies, and the tables that were read whole. Statements in `after` run before it,
+ * in the same transaction.
  */
 export async function rowsTouched<T>(
   db: Kysely<T>,
   statement: RawBuilder<unknown>,
+  { after = [] }: { after?: readonly RawBuilder<unknown>[] } = {},
 ): Promise<{ rows: number; readWhole: Record<string, number> }> {
   const trx = await db.startTransaction().execute();
   try {
+    for (const earlier of after) await earlier.execute(trx);
     const result = await sql<{
       'QUERY PLAN': { Plan: Node }[];
     }>`explain (analyze, format json) ${statement}`.execute(trx);
