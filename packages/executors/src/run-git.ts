@@ -27,16 +27,19 @@ export class GitError extends Error {
   readonly exitCode: number | null;
   /** What git said, its first 8 KiB. */
   readonly stderr: string;
+  /** Standard output, its first 8 KiB. */
+  readonly output: string;
   readonly isTimeout: boolean;
 
   constructor(
     command: string,
-    how: { exitCode: number | null; stderr: string; isTimeout: boolean; what: string },
+    how: { exitCode: number | null; stderr: string; output: string; isTimeout: boolean; what: string },
   ) {
     super(`git ${command} ${how.what}${how.stderr === '' ? '' : `: ${how.stderr.trim()}`}`);
     this.name = 'GitError';
     this.exitCode = how.exitCode;
     this.stderr = how.stderr;
+    this.output = how.output;
     this.isTimeout = how.isTimeout;
   }
 }
@@ -62,6 +65,8 @@ const CONFIGURATION = [
   'core.protectHFS=true',
   'core.protectNTFS=true',
   'credential.helper=',
+  // Fetched packs stay packs.
+  'fetch.unpackLimit=1',
   'gc.auto=0',
   'maintenance.auto=false',
   'protocol.ext.allow=never',
@@ -111,11 +116,13 @@ export async function runGit(command: GitCommand): Promise<string> {
     send(child.stdin, input);
     const exitCode = await ended;
     signal?.throwIfAborted();
-    if (exitCode === 0 && stopped === undefined) return Buffer.concat(output).toString(encoding);
+    const whole = Buffer.concat(output);
+    if (exitCode === 0 && stopped === undefined) return whole.toString(encoding);
     const what = stopped ?? (exitCode === null ? 'was killed' : `ended with ${exitCode}`);
     throw new GitError(args[0] ?? '', {
       exitCode,
       stderr: await errors(),
+      output: whole.toString('utf8', 0, 8_192),
       isTimeout: stopped === 'ran too long',
       what,
     });

@@ -1,0 +1,136 @@
+import { assertMigrated, createDatabase, isUnavailable, type DB } from '@sluice/db';
+import { startDispatcher } from '@sluice/dispatch';
+import {
+  createLogger,
+  createRegistry,
+  onShutdown,
+  SettingsError,
+  startHealthServer,
+  untilAnswered,
+  type HealthServer,
+  type Logger,
+  type Registry,
+} from '@sluice/service-kit';
+import { sql, type Kysely } from 'kysely';
+import { chooseExecutor } from './choose-executor.ts';
+import { openCommitCache } from './commit-cache.ts';
+import { registerDispatcherMetrics } from './dispatcher-metrics.ts';
+import { logDispatchEvent } from './log-dispatch-event.ts';
+import { createPusherClient } from './pusher-client.ts';
+import { runEffect } from './run-effect.ts';
+import { readDispatcherSettings, type Settings } from './settings.ts';
+import { openWorkFolder } from './work-folder.ts';
+
+/** How long a start waits for a database that does not answer yet. */
+const START_MS_MAX = 60_000;
+/** Beyond the grace for effects: for their claims, connections and folders. */
+const CLOSE_MS_MAX = 20_000;
+
+async function main(args: readonly string[], env: NodeJS.ProcessEnv): Promise<void> {
+  const unknown = args.find((arg) => arg !== '--unsandboxed');
+  if (unknown !== undefined) {
+    const message = `expected none or --unsandboxed, got ${unknown}; settings come from the environment`;
+    throw new SettingsError([{ name: 'arguments', message }]);
+  }
+  const settings = readDispatcherSettings(env);
+  const log = createLogger({ service: 'dispatcher', level: settings.logLevel });
+  const { executor, warning } = await chooseExecutor({
+    wanted: settings.executor,
+    isLocal: settings.isLocal && env['NODE_ENV'] !== 'production',
+    isUnsandboxedAllowed: args.includes('--unsandboxed'),
+    readOnlyPaths: settings.readOnlyPaths,
+  });
+  if (warning !== undefined) log.warn({ event: 'executor_unsandboxed', warning });
+  await run(settings, executor, log);
+}
+
+async function run(
+  settings: Settings,
+  executor: Awaited<ReturnType<typeof chooseExecutor>>['executor'],
+  log: Logger,
+): Promise<void> {
+  const db = createDatabase({
+    connectionString: settings.databaseUrl,
+    applicationName: 'sluice dispatcher',
+    onIdleError: (error) => log.warn({ event: 'database_connection_lost', error }),
+  });
+  await untilAnswered(() => assertMigrated(db), {
+    boundMs: START_MS_MAX,
+    isRetryable: isUnavailable,
+    onRetry: ({ error }) => log.warn({ event: 'database_unavailable', error }),
+  });
+  const workFolder = await openWorkFolder(settings.workDir);
+  if (workFolder.swept.folders > 0) log.info({ event: 'work_folder_swept', ...workFolder.swept });
+  const pusher = createPusherClient(settings.pusherUrl, settings.token);
+  const cache = await openCommitCache({ pusher, folder: workFolder.cacheDir });
+  const runner = {
+    pusher,
+    cache,
+    executor,
+    createRunFolder: workFolder.createRunFolder,
+    now: () => new Date(),
+  };
+  const registry = createRegistry();
+  const health = await serveHealth(settings, { registry, db, log });
+  const { slots, repoCap, leaseMs, beatMs, pollMs, graceMs, retentionDays } = settings;
+  const dispatcher = await startDispatcher({
+    slots,
+    repoCap,
+    leaseMs,
+    beatMs,
+    pollMs,
+    graceMs,
+    retentionDays,
+    db,
+    connectionString: settings.databaseUrl,
+    run: (effect, context) => runEffect(effect, context, runner),
+    onEvent: (event) => logDispatchEvent(log, event),
+  });
+  registerDispatcherMetrics(registry, () => dispatcher.stats);
+  log.info({
+    event: 'dispatcher_started',
+    dispatcherId: dispatcher.dispatcherId,
+    executor: executor.name,
+    slots,
+    pusher: settings.pusherUrl,
+    health: health?.url,
+  });
+  onShutdown({
+    log,
+    graceMs: graceMs + CLOSE_MS_MAX,
+    stop: async ({ hurry }) => {
+      await dispatcher.stop({ hurry });
+      await health?.[Symbol.asyncDispose]();
+      await workFolder[Symbol.asyncDispose]();
+      if (!hurry) await db.destroy();
+    },
+  });
+}
+
+async function serveHealth(
+  { healthListen }: Settings,
+  { registry, db, log }: { registry: Registry; db: Kysely<DB>; log: Logger },
+): Promise<HealthServer | undefined> {
+  if (healthListen === undefined) return undefined;
+  return startHealthServer({
+    listen: healthListen,
+    registry,
+    check: () => sql`select 1`.execute(db),
+    onUnhealthy: (error) => log.warn({ event: 'health_check_failed', error }),
+  });
+}
+
+try {
+  await main(process.argv.slice(2), process.env);
+} catch (error) {
+  process.stderr.write(`${explain(error)}\n`);
+  process.exit(1);
+}
+
+/** What somebody who starts it can act on is one sentence; a stack only where the fault is ours. */
+function explain(error: unknown): string {
+  if (!(error instanceof Error)) return String(error);
+  const code = 'code' in error ? String(error.code) : '';
+  const isOurs = error instanceof TypeError || (error.name === 'Error' && code === '');
+  return isOurs ? (error.stack ?? error.message) : error.message || `${error.name} ${code}`;
+}
