@@ -1,0 +1,202 @@
+import { createDatabase, table, type DB } from '@sluice/db';
+import { useTestDatabase } from '@sluice/testkit';
+import { sql, type Kysely } from 'kysely';
+import { beforeEach, expect, test } from 'vitest';
+import { claimSome, emptyQueue, fillQueue } from '../test/fill-queue.ts';
+import { addDays, partitionName, DAILY_TABLES, qualified } from './day-partition.ts';
+import { finishClaims } from './finish-claims.ts';
+import { maintainPartitions } from './maintain-partitions.ts';
+
+const database = useTestDatabase();
+const [HISTORY, LOG] = DAILY_TABLES;
+
+beforeEach(async () => {
+  await emptyQueue(database.db);
+  for (const parent of DAILY_TABLES) {
+    for (const name of await partitions(parent.name)) {
+      if (!name.endsWith('_default')) await sql`drop table ${qualified(name)}`.execute(database.db);
+    }
+  }
+});
+
+async function partitions(parent: string): Promise<string[]> {
+  const { rows } = await sql<{ name: string }>`
+    select inhrelid::regclass::text as name from pg_inherits
+     where inhparent = ${`sluice.${parent}`}::text::regclass order by 1`.execute(database.db);
+  return rows.map((row) => row.name.replace('sluice.', ''));
+}
+
+async function today(db: Kysely<DB> = database.db): Promise<string> {
+  const { rows } = await sql<{ day: string }>`select (now() at time zone 'UTC')::date::text as day`.execute(
+    db,
+  );
+  return rows[0]!.day;
+}
+
+/** A day can end while a test runs; what was made before is then yesterday's. */
+async function onOneDay(run: (day: string) => Promise<void>): Promise<void> {
+  const day = await today();
+  try {
+    await run(day);
+  } catch (error) {
+    if ((await today()) === day) throw error;
+  }
+}
+
+async function finish(effectId: bigint, at: string): Promise<void> {
+  await sql`insert into ${table('effect_history')}
+    (effect_id, repo_id, name, payload, state, outcome, priority, attempts, max_attempts, enqueued_at, finished_at)
+    values (${effectId}, 'a', '', '', 'done', 'pass', 0, 1, 3, ${at}, ${at})`.execute(database.db);
+}
+
+async function rowsIn(name: string): Promise<number> {
+  const { rows } = await sql<{
+    count: number;
+  }>`select count(*)::int as count from ${qualified(name)}`.execute(database.db);
+  return rows[0]!.count;
+}
+
+test('makes today and the days ahead once, and rows go where they belong', () =>
+  onOneDay(async (day) => {
+    const names = [HISTORY!, LOG!].flatMap((parent) =>
+      [0, 1, 2].map((ahead) => partitionName(parent, addDays(day, ahead))),
+    );
+    const first = await maintainPartitions(database.db, { daysAhead: 2, retentionDays: 30 });
+    expect(first).toEqual({ created: names, dropped: [], skipped: [], rowsDeleted: 0, dedupKeysFreed: 0 });
+    const again = await maintainPartitions(database.db, { daysAhead: 2, retentionDays: 30 });
+    expect(again.created).toEqual([]);
+    await finish(1n, `${day} 00:00:00+00`);
+    await finish(2n, `${addDays(day, 1)} 23:59:59.999999+00`);
+    await finish(3n, `${addDays(day, 3)} 00:00:00+00`);
+    expect(await rowsIn(names[0]!)).toBe(1);
+    expect(await rowsIn(names[1]!)).toBe(1);
+    expect(await rowsIn('effect_history_default')).toBe(1);
+  }));
+
+test('rows that came before their partition move into it; too many stay, and that day is skipped', () =>
+  onOneDay(async (day) => {
+    const [now, next] = [partitionName(HISTORY!, day), partitionName(HISTORY!, addDays(day, 1))];
+    await finish(1n, `${day} 12:00:00+00`);
+    await sql`insert into ${table('effect_history')}
+      (effect_id, repo_id, name, payload, state, outcome, priority, attempts, max_attempts, enqueued_at, finished_at)
+      select n, 'a', '', '', 'done', 'pass', 0, 1, 3, t, t
+        from generate_series(10, 20010) n, (select ${`${addDays(day, 1)} 01:00:00+00`}::timestamptz as t) at`.execute(
+      database.db,
+    );
+    const done = await maintainPartitions(database.db, { daysAhead: 2, retentionDays: 30 });
+    expect(done.skipped).toEqual([next]);
+    expect(done.created).toContain(now);
+    expect(await rowsIn(now)).toBe(1);
+    expect(await rowsIn('effect_history_default')).toBe(20_001);
+    expect(await rowsIn('effect_history')).toBe(20_002);
+  }));
+
+test('drops what ended before the retention, with rows outside partitions and dedup keys of that age', () =>
+  onOneDay(async (day) => {
+    const [old, kept] = [addDays(day, -31), addDays(day, -30)];
+    for (const parent of DAILY_TABLES) {
+      for (const made of [old, kept]) {
+        await sql`create table ${qualified(partitionName(parent, made))} partition of ${table(parent.name)}
+          for values from (${sql.lit(`${made} 00:00:00+00`)}) to (${sql.lit(`${addDays(made, 1)} 00:00:00+00`)})`.execute(
+          database.db,
+        );
+      }
+    }
+    await finish(1n, `${old} 12:00:00+00`);
+    await finish(2n, `${addDays(day, -99)} 12:00:00+00`);
+    const key = { repo_id: 'a', effect_id: 1n, is_retained: true };
+    await database.db
+      .insertInto('effect_dedup')
+      .values([
+        { ...key, dedup_key: 'old', done_at: `${old} 12:00:00+00` },
+        { ...key, dedup_key: 'recent', done_at: `${kept} 12:00:00+00` },
+        { ...key, dedup_key: 'unfinished', done_at: null },
+      ])
+      .execute();
+    const done = await maintainPartitions(database.db, { daysAhead: 0, retentionDays: 30 });
+    expect(done.dropped).toEqual(DAILY_TABLES.map((parent) => partitionName(parent, old)));
+    expect(done).toMatchObject({ rowsDeleted: 1, dedupKeysFreed: 1 });
+    expect(await partitions('effect_history')).toContain(partitionName(HISTORY!, kept));
+    expect(await rowsIn('effect_history')).toBe(0);
+    const left = await database.db
+      .selectFrom('effect_dedup')
+      .select('dedup_key')
+      .orderBy('dedup_key')
+      .execute();
+    expect(left.map((row) => row.dedup_key)).toEqual(['recent', 'unfinished']);
+  }));
+
+test('a table that somebody reads for long is skipped, and made by the next call', () =>
+  onOneDay(async (day) => {
+    const name = partitionName(HISTORY!, day);
+    await database.db.transaction().execute(async (reader) => {
+      await reader.selectFrom('effect_history').select('effect_id').execute();
+      const done = await maintainPartitions(database.db, { daysAhead: 0, retentionDays: 30 });
+      expect(done.skipped).toEqual([name]);
+      expect(done.created).toEqual([partitionName(LOG!, day)]);
+    });
+    expect((await maintainPartitions(database.db, { daysAhead: 0, retentionDays: 30 })).created).toEqual([
+      name,
+    ]);
+  }));
+
+test('several callers at once make each partition once', () =>
+  onOneDay(async () => {
+    const calls = await Promise.all(
+      [1, 2, 3, 4].map(() => maintainPartitions(database.db, { daysAhead: 3, retentionDays: 30 })),
+    );
+    const created = calls.flatMap((call) => call.created);
+    expect(new Set(created).size).toBe(created.length);
+    expect(await partitions('effect_history')).toHaveLength(5);
+    expect(await partitions('effect_log')).toHaveLength(5);
+  }));
+
+test('claims and completions go on meanwhile, and none is lost', () =>
+  onOneDay(async () => {
+    const COUNT = 400;
+    await fillQueue(database.db, 'a', COUNT);
+    const worker = createDatabase({
+      connectionString: database.url,
+      applicationName: 'worker',
+      connectionsMax: 1,
+    });
+    try {
+      const finished: bigint[] = [];
+      const work = async () => {
+        for (;;) {
+          const claims = await claimSome(worker, 'a', 4);
+          if (claims.length === 0) return;
+          finished.push(
+            ...(await finishClaims(
+              worker,
+              claims.map((claim) => ({ claim, state: 'done', outcome: 'pass' })),
+            )),
+          );
+        }
+      };
+      const [, ...upkeep] = await Promise.all([
+        work(),
+        maintainPartitions(database.db, { daysAhead: 4, retentionDays: 30 }),
+        maintainPartitions(database.db, { daysAhead: 4, retentionDays: 30 }),
+      ]);
+      // A completion of an unlucky moment may have kept the day from being made; the next call makes it.
+      await maintainPartitions(database.db, { daysAhead: 4, retentionDays: 30 });
+      expect(upkeep.flatMap((done) => done.dropped)).toEqual([]);
+      expect(finished).toHaveLength(COUNT);
+      expect(await rowsIn('effect_history')).toBe(COUNT);
+      expect(await rowsIn('effect_history_default')).toBe(0);
+      expect(await partitions('effect_history')).toHaveLength(6);
+    } finally {
+      await worker.destroy();
+    }
+  }));
+
+test('a claim is not held up by upkeep that waits for a reader', async () => {
+  await fillQueue(database.db, 'a', 1);
+  await database.db.transaction().execute(async (reader) => {
+    await reader.selectFrom('effect_history').select('effect_id').execute();
+    const upkeep = maintainPartitions(database.db, { daysAhead: 0, retentionDays: 30 });
+    expect(await claimSome(database.db, 'a', 1)).toHaveLength(1);
+    await upkeep;
+  });
+});
