@@ -1,0 +1,106 @@
+import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { once } from 'node:events';
+import { join } from 'node:path';
+import {
+  commitFiles,
+  freePort,
+  gitIn,
+  makeRepo,
+  spawnApp,
+  useTempFolder,
+  type SpawnedApp,
+} from '@sluice/testkit';
+import { expect, test } from 'vitest';
+
+const MAIN = join(import.meta.dirname, '../src/main.ts');
+const START_MS = 120_000;
+const folder = useTempFolder();
+
+function start(port: number): SpawnedApp {
+  return spawnApp({
+    file: MAIN,
+    env: { SLUICE_DATA_DIR: join(folder.path, 'sluice'), SLUICE_LISTEN: `127.0.0.1:${port}` },
+  });
+}
+
+/** Every process that this start caused carries its folder in its environment or on its command line. */
+function processesOf(path: string): string[] {
+  return readdirSync('/proc')
+    .filter((name) => /^\d+$/.test(name) && Number(name) !== process.pid)
+    .filter((pid) => ['environ', 'cmdline'].some((file) => readProc(pid, file).includes(path)))
+    .map((pid) => `${pid} ${readProc(pid, 'cmdline').replaceAll('\0', ' ')}`);
+}
+
+function readProc(pid: string, file: string): string {
+  try {
+    return readFileSync(`/proc/${pid}/${file}`, 'utf8');
+  } catch {
+    return '';
+  }
+}
+
+const isLinux = process.platform === 'linux';
+
+test('starts, keeps everything over a restart, and leaves no process and no lock', async () => {
+  const port = await freePort();
+  const url = `http://127.0.0.1:${port}/me/first.git`;
+  const git = await makeRepo(join(folder.path, 'repo'));
+  const commit = await commitFiles(git, { 'a.txt': 'a' });
+  const state = join(folder.path, 'sluice');
+
+  await using first = start(port);
+  await first.waitForOutput(/Sluice runs\./, START_MS);
+  expect(statSync(join(state, 'local.json')).mode & 0o777).toBe(0o600);
+  expect(JSON.parse(readFileSync(join(state, 'local.json'), 'utf8'))).toEqual({
+    databaseUrl: expect.stringMatching(/^postgres:\/\/postgres:.+@127\.0\.0\.1:\d+\/postgres$/),
+    pusherUrl: `http://127.0.0.1:${port}`,
+  });
+  await git(['push', url, 'main']);
+
+  await using other = start(await freePort());
+  expect(await other.exited()).toEqual({ code: 1, signal: null });
+  expect(other.output()).toContain('Sluice already runs on this folder');
+
+  first.signal('SIGINT');
+  expect(await first.exited(60_000)).toEqual({ code: 0, signal: null });
+  expect(['lock', 'local.json'].filter((name) => existsSync(join(state, name)))).toEqual([]);
+  if (isLinux) expect(processesOf(state)).toEqual([]);
+
+  await using second = start(port);
+  await second.waitForOutput(/Sluice runs\./, START_MS);
+  expect(await gitIn(folder.path)(['ls-remote', url, 'refs/heads/main'])).toBe(`${commit}\trefs/heads/main`);
+  second.signal('SIGTERM');
+  expect(await second.exited(60_000)).toEqual({ code: 0, signal: null });
+}, 300_000);
+
+test.runIf(isLinux)(
+  'kill -9 leaves nothing that runs, and the next start works',
+  async () => {
+    const port = await freePort();
+    await using first = start(port);
+    await first.waitForOutput(/Sluice runs\./, START_MS);
+    first.signal('SIGKILL');
+    await first.exited();
+    await expect
+      .poll(() => processesOf(join(folder.path, 'sluice')), { timeout: 60_000, interval: 100 })
+      .toEqual([]);
+
+    await using second = start(port);
+    await second.waitForOutput(/Sluice runs\./, START_MS);
+    second.signal('SIGTERM');
+    expect((await second.exited(60_000)).code).toBe(0);
+  },
+  300_000,
+);
+
+test('a taken port is said at once, with what to do', async () => {
+  const taken = createServer().listen(0, '127.0.0.1');
+  await once(taken, 'listening');
+  const { port } = taken.address() as { port: number };
+  await using app = start(port);
+  expect((await app.exited()).code).toBe(1);
+  expect(app.output()).toContain(`expected 127.0.0.1:${port} to be free, got EADDRINUSE`);
+  expect(app.output()).toContain(`SLUICE_LISTEN=127.0.0.1:${port + 1} npm start`);
+  taken.close();
+});
