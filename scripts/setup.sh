@@ -11,5 +11,6 @@ if [ "$major" -lt 20 ]; then
   exit 1
 fi
 echo "Installing the locked dependencies (once; about a minute)..."
-npx --yes pnpm@12.4.2 install --frozen-lockfile
+# pnpm would ask before it replaces a folder, and without a terminal it would stop instead.
+CI=true npx --yes pnpm@12.4.2 install --frozen-lockfile
 printf '%s\n' "$wanted" > "$stamp"
