@@ -1,0 +1,88 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
+import { fileURLToPath } from 'node:url';
+import { encodeWorkOrder } from '@sluice/effect-spec';
+import { useTestDatabase } from '@sluice/testkit';
+import { describe, expect, it, onTestFinished, vi } from 'vitest';
+import { REPO, startFakePusher } from '../test/fake-pusher.ts';
+
+const MAIN = fileURLToPath(new URL('main.ts', import.meta.url));
+const database = useTestDatabase();
+const WAIT = { timeout: 25_000, interval: 50 };
+
+function startMain(env: Record<string, string>, args: readonly string[] = []) {
+  const child = spawn(process.execPath, [MAIN, ...args], {
+    env: { PATH: process.env['PATH'], ...env },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  onTestFinished(() => void child.kill('SIGKILL'));
+  const output: string[] = [];
+  child.stdout.on('data', (chunk: Buffer) => output.push(chunk.toString()));
+  return {
+    child,
+    output: () => output.join(''),
+    ended: Promise.all([once(child, 'exit'), text(child.stderr)]),
+  };
+}
+
+describe('the dispatcher process', () => {
+  it('runs what is queued, shows its health, and ends cleanly at SIGTERM', async () => {
+    await using pusher = await startFakePusher({ token: 'hunter2' });
+    const workDir = await mkdtemp(join(tmpdir(), 'sluice-work-'));
+    onTestFinished(() => rm(workDir, { recursive: true, force: true }));
+    const order = await pusher.order(
+      { 'hello.txt': 'hello\n' },
+      'run: cat hello.txt; cat /proc/1/environ; env\n',
+    );
+    await database.db
+      .insertInto('effect_queue')
+      .values({ repo_id: REPO, name: 'test', payload: encodeWorkOrder(order) })
+      .execute();
+    const { child, output, ended } = startMain({
+      DATABASE_URL: database.url,
+      SLUICE_PUSHER_URL: pusher.url,
+      SLUICE_TOKEN: 'hunter2',
+      SLUICE_WORK_DIR: workDir,
+      SLUICE_HEALTH_LISTEN: '127.0.0.1:0',
+      SLUICE_EXECUTOR: 'bubblewrap',
+    });
+    await vi.waitFor(
+      async () => expect(await pusher.git(['for-each-ref', order.resultRef])).not.toBe(''),
+      WAIT,
+    );
+    const log = await pusher.git(['cat-file', 'blob', `${order.resultRef}:log`]);
+    expect(log).toContain('hello\n');
+    expect(log).not.toContain('hunter2');
+    const health = /"health":"([^"]+)"/.exec(output())?.[1];
+    expect((await fetch(`${health}/_health`)).status).toBe(200);
+    expect(await (await fetch(`${health}/_metrics`)).text()).toContain('sluice_effects_claimed_total 1');
+    const stored = await database.db.selectFrom('effect_log').select('bytes').orderBy('seq').execute();
+    expect(
+      Buffer.concat(stored.map(({ bytes }) => bytes))
+        .toString()
+        .trim(),
+    ).toBe(log);
+    child.kill('SIGTERM');
+    const [exit, errors] = await ended;
+    expect([exit, errors]).toEqual([[0, null], '']);
+    expect(output()).not.toContain('hunter2');
+    expect(await database.db.selectFrom('dispatcher').selectAll().execute()).toEqual([]);
+  });
+
+  it.each([
+    [{ SLUICE_EXECUTOR: 'host' }, [], 'start with --unsandboxed'],
+    [{ SLUICE_EXECUTOR: 'host', SLUICE_LOCAL: '1', NODE_ENV: 'production' }, [], 'start with --unsandboxed'],
+    [{ SLUICE_SLOTS: 'x' }, [], 'SLUICE_SLOTS: expected a whole number'],
+    [{}, ['--help'], 'expected none or --unsandboxed'],
+  ])('refuses to start with %j %j in one sentence', async (env, args, message) => {
+    const { ended } = startMain({ DATABASE_URL: database.url, ...env }, args);
+    const [exit, errors] = await ended;
+    expect(exit).toEqual([1, null]);
+    expect(errors).toContain(message);
+    expect(errors).not.toContain('    at ');
+  });
+});
