@@ -1,8 +1,9 @@
-import { SluiceError, sqlState, type DB } from '@sluice/db';
+import { isUnavailable, SluiceError, sqlState, type DB } from '@sluice/db';
 import {
   dispatcherCompleteMany,
   dispatcherFail,
   dispatcherHandBack,
+  findEffect,
   type Claim,
   type Outcome,
 } from '@sluice/queue-core/dispatcher';
@@ -21,6 +22,8 @@ export type Settlement =
 interface Pending {
   claim: Claim;
   settlement: Settlement;
+  /** It was sent, and the connection was lost before the answer: it may have been accepted. */
+  isUncertain: boolean;
 }
 
 /** A few milliseconds, so that effects that end together share a statement. */
@@ -64,7 +67,7 @@ export class Completer {
   }
 
   add(claim: Claim, settlement: Settlement): void {
-    this.#pending.set(claim.claimNumber, { claim, settlement });
+    this.#pending.set(claim.claimNumber, { claim, settlement, isUncertain: false });
     if (!this.#givingUp.signal.aborted) this.#pumping ??= this.#pump();
   }
 
@@ -82,11 +85,13 @@ export class Completer {
     let failures = 0;
     while (this.#pending.size > 0 && !this.#givingUp.signal.aborted) {
       if (this.#pending.size < BATCH_MAX) await this.#clock.sleep(failures === 0 ? GATHER_MS : 0);
+      const batch = [...this.#pending.values()].slice(0, BATCH_MAX);
       try {
-        await this.#send([...this.#pending.values()].slice(0, BATCH_MAX));
+        await this.#send(batch);
         failures = 0;
       } catch (error) {
         failures += 1;
+        if (isUnavailable(error)) for (const pending of batch) pending.isUncertain = true;
         this.#emit({ name: 'completion_delayed', waiting: this.#pending.size, error });
         await this.#clock.sleep(backoffMs(failures, RETRY, Math.random()), this.#givingUp.signal);
       }
@@ -104,11 +109,21 @@ export class Completer {
       );
       for (const { claim } of back) this.#close(claim, 'handed_back');
     }
-    for (const { claim, settlement } of batch) {
+    for (const pending of batch) {
+      const { claim, settlement } = pending;
       if (settlement.kind !== 'fail') continue;
       const { error, retryInMs, isPoison } = settlement;
-      this.#close(claim, await dispatcherFail(this.#db, { claim, error, retryInMs, isPoison }), error);
+      const how = await dispatcherFail(this.#db, { claim, error, retryInMs, isPoison });
+      this.#close(claim, how === 'stale' ? await this.#verdict(pending) : how, error);
     }
+  }
+
+  /** Of a claim that is no longer open: whether somebody took it away, or we closed it ourselves unawares. */
+  async #verdict({ claim, isUncertain }: Pending): Promise<EffectEnd> {
+    const found = isUncertain ? await findEffect(this.#db, claim.effectId) : undefined;
+    if (found?.claimNumber !== claim.claimNumber) return 'stale';
+    if (found.state === 'dead') return 'dead';
+    return found.outcome ?? 'stale';
   }
 
   async #complete(batch: Pending[]): Promise<void> {
@@ -140,7 +155,7 @@ export class Completer {
     this.#emit({ name: 'completion_refused', claimNumber: only.claim.claimNumber, error });
     const message = `its completion could not be stored: ${describeError(error)}`;
     this.#pending.set(only.claim.claimNumber, {
-      claim: only.claim,
+      ...only,
       settlement: { kind: 'fail', error: message, isPoison: false, retryInMs: RETRY.maxMs },
     });
   }

@@ -15,5 +15,5 @@ export interface RunContext {
   /** Aborted when the claim is lost or the grace of a stop is over; what the run returns after that is not believed. */
   signal: AbortSignal;
   /** Stores output. Wait for it: it resolves when there is room for more. Never rejects; what cannot be stored is lost. */
-  log(bytes: Uint8Array): Promise<void>;
+  log: (bytes: Uint8Array) => Promise<void>;
 }

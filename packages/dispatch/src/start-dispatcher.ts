@@ -1,9 +1,9 @@
-import type { DB } from '@sluice/db';
+import { SluiceError, type DB } from '@sluice/db';
 import type { ClaimedEffect } from '@sluice/queue-core/dispatcher';
 import type { Kysely } from 'kysely';
 import { systemClock, type Clock } from './clock.ts';
 import type { DispatchEvent } from './dispatch-event.ts';
-import { Dispatcher } from './dispatcher.ts';
+import { Dispatcher, type DispatcherParts } from './dispatcher.ts';
 import type { RunContext, RunResult } from './run-result.ts';
 
 export interface DispatcherOptions {
@@ -68,10 +68,11 @@ export interface RunningDispatcher {
  * at once by `run`, and closes their claims. Any number of dispatchers share a database. Delivery is at least once; an
  * attempt whose claim was lost is aborted, and cannot complete.
  *
- * @throws if the database cannot be reached now; later outages are waited out.
+ * @throws SluiceError `invalid_argument` for options that make no sense; and the database's error if it cannot be
+ * reached now: later outages are waited out.
  */
 export async function startDispatcher(options: DispatcherOptions): Promise<RunningDispatcher> {
-  const dispatcher = new Dispatcher({
+  const parts = {
     db: options.db,
     connectionString: options.connectionString,
     slots: options.slots,
@@ -85,7 +86,31 @@ export async function startDispatcher(options: DispatcherOptions): Promise<Runni
     run: options.run,
     emit: options.onEvent ?? (() => undefined),
     clock: options.clock ?? systemClock,
-  });
+  };
+  assertParts(parts);
+  const dispatcher = new Dispatcher(parts);
   await dispatcher.start();
   return dispatcher;
+}
+
+function assertParts(parts: DispatcherParts): void {
+  assertWhole('slots', parts.slots, 1, 100_000);
+  assertWhole('repoCap', parts.repoCap, 1, 100_000);
+  assertWhole('leaseMs', parts.leaseMs, 1, MS_MAX);
+  assertWhole('beatMs', parts.beatMs, 1, MS_MAX);
+  assertWhole('pollMs', parts.pollMs, 1, MS_MAX);
+  assertWhole('graceMs', parts.graceMs, 0, MS_MAX);
+  assertWhole('retryMinMs', parts.retry.minMs, 0, MS_MAX);
+  assertWhole('retryMaxMs', parts.retry.maxMs, parts.retry.minMs, MS_MAX);
+  assertWhole('retentionDays', parts.retentionDays, 1, 3_650);
+}
+
+const MS_MAX = 2 ** 31 - 1;
+
+function assertWhole(name: string, value: number, min: number, max: number): void {
+  if (Number.isInteger(value) && value >= min && value <= max) return;
+  throw new SluiceError(
+    'invalid_argument',
+    `${name}: expected a whole number from ${min} to ${max}, got ${String(value)}.`,
+  );
 }

@@ -1,0 +1,147 @@
+import { createDatabase, table, type DB } from '@sluice/db';
+import { sql, type Kysely } from 'kysely';
+import type { Claim } from '@sluice/queue-core/dispatcher';
+import { startTcpProxy, useTestDatabase } from '@sluice/testkit';
+import { expect, test } from 'vitest';
+import { systemClock, type Clock } from '../src/clock.ts';
+import type { DispatchEvent } from '../src/index.ts';
+import { LogWriter } from '../src/log-writer.ts';
+import { Permits } from '../src/permits.ts';
+import { enqueue, PASS, useDispatchers } from './dispatchers.ts';
+import { until } from './until.ts';
+
+const database = useTestDatabase();
+const start = useDispatchers(database);
+
+async function storedChunks() {
+  return await database.db
+    .selectFrom('effect_log')
+    .select(['seq', 'attempt', 'bytes'])
+    .orderBy('seq')
+    .execute();
+}
+
+async function openClaim(): Promise<Claim> {
+  const { db } = database;
+  await db.deleteFrom('effect_log').execute();
+  const { effect_id } = await db
+    .insertInto('effect_queue')
+    .values({ repo_id: 'a', payload: '' })
+    .returning('effect_id')
+    .executeTakeFirstOrThrow();
+  const { claim_number } = await db
+    .insertInto('effect_claim')
+    .values({ repo_id: 'a', effect_id, attempt: 1, claimant: 'me' })
+    .returning('claim_number')
+    .executeTakeFirstOrThrow();
+  return {
+    effectId: effect_id as Claim['effectId'],
+    repoId: 'a',
+    claimNumber: claim_number,
+    attempt: 1,
+    claimant: 'me',
+  };
+}
+
+function writerOf(claim: Claim, parts: { db?: Kysely<DB>; clock?: Clock } = {}) {
+  const events: DispatchEvent[] = [];
+  const emit = (event: DispatchEvent): number => events.push(event);
+  const { db = database.db, clock = systemClock } = parts;
+  return { writer: new LogWriter({ db, clock, claim, permits: new Permits(2), emit }), events };
+}
+
+test('output of a run is stored in order before its claim is closed, whatever bytes it has', async () => {
+  await enqueue(database.db, ['a'], 1);
+  const parts = [Buffer.from('first line\n'), Buffer.from([0, 0xff, 0xc3, 0x28]), Buffer.alloc(300_000, 'x')];
+  const dispatcher = await start(async (_, { log }) => {
+    for (const part of parts) await log(part);
+    return PASS;
+  });
+  await dispatcher.idle();
+  const chunks = await storedChunks();
+  expect(Buffer.concat(chunks.map(({ bytes }) => bytes)).equals(Buffer.concat(parts))).toBe(true);
+  expect(chunks.map(({ seq }) => seq)).toEqual(chunks.map((_, index) => index + 1));
+});
+
+test('a writer that is faster than the database has to wait', async () => {
+  const claim = await openClaim();
+  const { writer } = writerOf(claim);
+  const locked = Promise.withResolvers<void>();
+  const release = Promise.withResolvers<void>();
+  const holding = database.db.transaction().execute(async (trx) => {
+    await sql`lock table ${table('effect_log')} in exclusive mode`.execute(trx);
+    locked.resolve();
+    await release.promise;
+  });
+  await locked.promise;
+  let written = 0;
+  const writing = (async () => {
+    for (let i = 0; i < 20; i++) {
+      await writer.write(Buffer.alloc(32 * 1024));
+      written += 1;
+    }
+  })();
+  await until('it writes', () => written > 0);
+  await new Promise((resolve) => setImmediate(resolve));
+  expect(written).toBeLessThan(20);
+  release.resolve();
+  await Promise.all([holding, writing]);
+  await writer.end();
+  const chunks = await storedChunks();
+  expect(chunks.reduce((sum, { bytes }) => sum + bytes.length, 0)).toBe(20 * 32 * 1024);
+});
+
+/** Bounds pass a hundred times faster. */
+const hastyClock = {
+  now: () => performance.now() * 100,
+  sleep: (ms: number, signal?: AbortSignal) => systemClock.sleep(ms / 100, signal),
+};
+
+test('a chunk that cannot be stored in time is given up, and shows as a gap in the numbers', async () => {
+  const claim = await openClaim();
+  const { hostname, port } = new URL(database.url);
+  await using proxy = await startTcpProxy({ host: hostname, port: Number(port || 5432) });
+  const cut = createDatabase({ connectionString: proxy.through(database.url), applicationName: 'cut' });
+  const { writer, events } = writerOf(claim, { db: cut, clock: hastyClock });
+  await proxy.refuse();
+  await writer.write(Buffer.from('lost'));
+  await until('the chunk is given up', () => events.length === 1);
+  expect(events).toMatchObject([
+    { name: 'log_chunk_lost', seq: 1, bytes: 4, claimNumber: claim.claimNumber },
+  ]);
+  await proxy.accept();
+  await cut.selectFrom('queue_limit').selectAll().execute();
+  await writer.write(Buffer.from('kept'));
+  await until('the next one is stored', async () => (await storedChunks()).length === 1);
+  await writer.end();
+  expect(await storedChunks()).toEqual([{ seq: 2, attempt: 1, bytes: Buffer.from('kept') }]);
+  await cut.destroy();
+});
+
+test('a stalled log table does not keep a run from ending', async () => {
+  const claim = await openClaim();
+  const { writer, events } = writerOf(claim, { clock: hastyClock });
+  const locked = Promise.withResolvers<void>();
+  const release = Promise.withResolvers<void>();
+  const holding = database.db.transaction().execute(async (trx) => {
+    await sql`lock table ${table('effect_log')} in access exclusive mode`.execute(trx);
+    locked.resolve();
+    await release.promise;
+  });
+  await locked.promise;
+  for (let i = 0; i < 4; i++) await writer.write(Buffer.alloc(60 * 1024));
+  await writer.end();
+  expect(events.length).toBeGreaterThan(0);
+  release.resolve();
+  await holding;
+});
+
+test('nothing is stored for a claim that was lost, and its writer is not held up', async () => {
+  const claim = await openClaim();
+  await database.db.deleteFrom('effect_claim').where('claim_number', '=', claim.claimNumber).execute();
+  const { writer, events } = writerOf(claim);
+  for (let i = 0; i < 50; i++) await writer.write(Buffer.alloc(32 * 1024));
+  await writer.end();
+  expect(await storedChunks()).toEqual([]);
+  expect(events).toEqual([]);
+});
