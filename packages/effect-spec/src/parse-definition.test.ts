@@ -355,6 +355,14 @@ dedup: push
       ['3:1 expected run, got the unknown key "runs"'],
     ],
     [
+      'an open list before a windows line end',
+      '[[}\r\n',
+      [
+        '1:3 expected YAML 1.2, got: Flow sequence in block collection must be sufficiently indented and end with a ]',
+        '1:4 expected YAML 1.2, got: Flow sequence must end with a ]',
+      ],
+    ],
+    [
       'too much',
       `${GOOD}#${'x'.repeat(DEFINITION_LIMITS.bytes)}`,
       [`1:1 expected at most 65536 bytes, got ${DEFINITION_LIMITS.bytes + GOOD.length + 1}`],

@@ -27,7 +27,11 @@ export class Findings {
   get problems(): Problem[] {
     const first = this.#found.toSorted((a, b) => a.offset - b.offset).slice(0, DEFINITION_LIMITS.problems);
     return first.map(({ offset, message }) => {
-      const before = this.#text.slice(0, offset).split(/\r\n|\n/);
+      // A place between the two halves of a line end is the end of its line.
+      const before = this.#text
+        .slice(0, offset)
+        .replace(/\r$/, '')
+        .split(/\r\n|\n/);
       return { line: before.length, column: (before.at(-1)?.length ?? 0) + 1, message };
     });
   }
