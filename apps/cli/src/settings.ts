@@ -2,18 +2,17 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { CommandError } from './command-error.ts';
 
-/** Where `npm start` says which database it runs. */
-const LOCAL_FILE = join('.sluice', 'local.json');
 const PROJECT_ROOT = join(import.meta.dirname, '../../..');
 
-/** `DATABASE_URL`, or, when it is unset, the database of the local start in `root`. */
+/** `DATABASE_URL`, or, when it is unset, what the local start wrote to `local.json` in its data folder. */
 export async function readDatabaseUrl(
   env: Readonly<Record<string, string | undefined>>,
   root = PROJECT_ROOT,
 ): Promise<string> {
   const url = env['DATABASE_URL'] ?? '';
   if (url !== '') return checked(url, 'DATABASE_URL');
-  const file = join(root, LOCAL_FILE);
+  const dataDir = env['SLUICE_DATA_DIR'] || join(root, '.sluice');
+  const file = join(dataDir, 'local.json');
   let text: string;
   try {
     text = await readFile(file, 'utf8');

@@ -92,6 +92,9 @@ describe('the database', () => {
     const file = join(folder, '.sluice', 'local.json');
     await writeFile(file, JSON.stringify({ databaseUrl: migrated.url, pusherUrl: 'http://127.0.0.1:7420' }));
     expect(await readDatabaseUrl({}, folder)).toBe(migrated.url);
+    expect(await readDatabaseUrl({ SLUICE_DATA_DIR: join(folder, '.sluice') }, '/nowhere')).toBe(
+      migrated.url,
+    );
     expect(await readDatabaseUrl({ DATABASE_URL: 'postgres://h/d' }, folder)).toBe('postgres://h/d');
     for (const broken of ['', '{}', '[]', '{"databaseUrl":5}', '{"databaseUrl":"mysql://h/d"}']) {
       await writeFile(file, broken);
