@@ -31,32 +31,9 @@ const LIMIT_MAX = 1_000;
  */
 export async function finishedEffects(
   db: Kysely<DB>,
-  request: {
-    repoId?: string | undefined;
-    state?: FinishedState | undefined;
-    limit?: number | undefined;
-  } = {},
+  request: FinishedRequest = {},
 ): Promise<FinishedEffect[]> {
-  const { repoId, state, limit = 100 } = request;
-  if (repoId !== undefined) assertRepoId('repoId', repoId);
-  if (state !== undefined && !STATES.includes(state)) {
-    throw invalid('state', STATES.join(', '), state, 'Pass one of these.');
-  }
-  assertWhole('limit', limit, 1, LIMIT_MAX);
-  const ofRepo = repoId === undefined ? sql`true` : sql`repo_id = ${repoId}`;
-  const isUndone = state !== undefined && state !== 'done';
-  // Spelled out, since the index of what was not done is a partial one: it finds a dead effect among a million done.
-  const inState =
-    state === undefined
-      ? sql`true`
-      : sql`state = ${sql.lit(state)} and ${isUndone ? sql`state <> 'done'` : sql`true`}`;
-  const order = repoId !== undefined || isUndone ? sql`finished_at desc` : sql`effect_id desc`;
-  const { rows } = await sql<FinishedRow>`
-    select effect_id, repo_id, name, state, outcome, reason, attempts, push_id, result_ref, enqueued_at, finished_at
-      from ${table('effect_history')}
-     where ${ofRepo} and ${inState}
-     order by ${order}
-     limit ${limit}::int`.execute(db);
+  const { rows } = await finishedStatement(request).execute(db);
   return rows.map((row) => ({
     effectId: BigInt(row.effect_id) as EffectId,
     repoId: row.repo_id,
@@ -70,6 +47,36 @@ export async function finishedEffects(
     enqueuedAt: row.enqueued_at,
     finishedAt: row.finished_at,
   }));
+}
+
+interface FinishedRequest {
+  repoId?: string | undefined;
+  state?: FinishedState | undefined;
+  /** The default is 100. */
+  limit?: number | undefined;
+}
+
+/** The statement behind {@link finishedEffects}. */
+export function finishedStatement({ repoId, state, limit = 100 }: FinishedRequest) {
+  if (repoId !== undefined) assertRepoId('repoId', repoId);
+  if (state !== undefined && !STATES.includes(state)) {
+    throw invalid('state', STATES.join(', '), state, 'Pass one of these.');
+  }
+  assertWhole('limit', limit, 1, LIMIT_MAX);
+  const ofRepo = repoId === undefined ? sql`true` : sql`repo_id = ${repoId}`;
+  const isUndone = state !== undefined && state !== 'done';
+  // Spelled out, since the index of what was not done is a partial one: it finds a dead effect among a million done.
+  const inState =
+    state === undefined
+      ? sql`true`
+      : sql`state = ${sql.lit(state)} and ${isUndone ? sql`state <> 'done'` : sql`true`}`;
+  const order = repoId !== undefined || isUndone ? sql`finished_at desc` : sql`effect_id desc`;
+  return sql<FinishedRow>`
+    select effect_id, repo_id, name, state, outcome, reason, attempts, push_id, result_ref, enqueued_at, finished_at
+      from ${table('effect_history')}
+     where ${ofRepo} and ${inState}
+     order by ${order}
+     limit ${limit}::int`;
 }
 
 interface FinishedRow {

@@ -29,20 +29,30 @@ export async function waitingEffects(
   db: Kysely<DB>,
   request: { repoId?: string | undefined; limit?: number | undefined; defaultCap?: number | undefined } = {},
 ): Promise<WaitingEffect[]> {
-  const { repoId, limit = 100, defaultCap } = request;
+  const { rows } = await waitingStatement(request).execute(db);
+  return rows.map((row) => toWaitingEffect(row, request.defaultCap));
+}
+
+/** The statement behind {@link waitingEffects}. */
+export function waitingStatement({
+  repoId,
+  limit = 100,
+}: {
+  repoId?: string | undefined;
+  limit?: number | undefined;
+}) {
   if (repoId !== undefined) assertRepoId('repoId', repoId);
   assertWhole('limit', limit, 1, LIMIT_MAX);
   const ofRepo = repoId === undefined ? sql`true` : sql`q.repo_id = ${repoId}`;
-  return await explain(
-    db,
-    sql`(select q.* from ${table('effect_queue')} q
+  return explain(
+    sql`(select ${COLUMNS} from ${table('effect_queue')} q
           where ${ofRepo} and q.run_at is null and ${UNCLAIMED}
           order by q.repo_id, q.priority desc, q.effect_id limit ${limit}::int)
         union all
-        (select q.* from ${table('effect_queue')} q
+        (select ${COLUMNS} from ${table('effect_queue')} q
           where ${ofRepo} and q.run_at is not null
           order by q.repo_id, q.run_at, q.effect_id limit ${limit}::int)`,
-    { limit, defaultCap },
+    limit,
   );
 }
 
@@ -52,13 +62,14 @@ export async function waitingEffect(
   effectId: EffectId,
   defaultCap?: number,
 ): Promise<WaitingEffect | undefined> {
-  const [found] = await explain(
-    db,
-    sql`select q.* from ${table('effect_queue')} q where q.effect_id = ${effectId} and ${UNCLAIMED}`,
-    { limit: 1, defaultCap },
-  );
-  return found;
+  const { rows } = await explain(
+    sql`select ${COLUMNS} from ${table('effect_queue')} q where q.effect_id = ${effectId} and ${UNCLAIMED}`,
+    1,
+  ).execute(db);
+  return rows[0] === undefined ? undefined : toWaitingEffect(rows[0], defaultCap);
 }
+
+const COLUMNS = sql`q.effect_id, q.repo_id, q.name, q.priority, q.attempts, q.run_at, q.last_error, q.enqueued_at, q.push_id`;
 
 const UNCLAIMED = sql`not exists (
   select from ${table('effect_claim')} c where c.effect_id = q.effect_id offset 0)`;
@@ -72,12 +83,8 @@ interface WaitingRow extends WaitFacts {
   push_id: string | null;
 }
 
-async function explain(
-  db: Kysely<DB>,
-  effects: RawBuilder<unknown>,
-  { limit, defaultCap }: { limit: number; defaultCap: number | undefined },
-): Promise<WaitingEffect[]> {
-  const { rows } = await sql<WaitingRow>`
+function explain(effects: RawBuilder<unknown>, limit: number): RawBuilder<WaitingRow> {
+  return sql<WaitingRow>`
     with listed as materialized (
       select * from (${effects}) listed
        order by repo_id, run_at nulls first, priority desc, effect_id
@@ -96,11 +103,17 @@ async function explain(
         ) first on true
         cross join lateral (
           -- Only for an effect that is listed alone: in a list, the first one is the first of its repo.
+          -- Two ranges of the claim index, since "or" would walk all that comes after as well.
           select count(*)::int from (
-            select from ${table('effect_queue')} q
-             where q.repo_id = listed.repo_id and q.run_at is null and ${UNCLAIMED}
-               and (q.priority > first.priority or q.priority = first.priority and q.effect_id < first.effect_id)
-             order by q.priority desc, q.effect_id limit ${AHEAD_MAX}::int) ahead
+            (select from ${table('effect_queue')} q
+              where q.repo_id = listed.repo_id and q.run_at is null and q.priority > first.priority and ${UNCLAIMED}
+              limit ${AHEAD_MAX}::int)
+            union all
+            (select from ${table('effect_queue')} q
+              where q.repo_id = listed.repo_id and q.run_at is null and q.priority >= first.priority
+                and q.priority <= first.priority and q.effect_id < first.effect_id and ${UNCLAIMED}
+              limit ${AHEAD_MAX}::int)
+            limit ${AHEAD_MAX}::int) ahead
         ) ahead_of_first
     )
     select listed.effect_id, listed.repo_id, listed.name, listed.priority::int, listed.enqueued_at, listed.push_id,
@@ -117,8 +130,11 @@ async function explain(
               where heartbeat_at >= statement_timestamp() - lease_ms * interval '1 millisecond'
            ) as is_dispatcher_alive
       from listed join repos using (repo_id)
-     order by listed.repo_id, listed.run_at nulls first, listed.priority desc, listed.effect_id`.execute(db);
-  return rows.map((row) => ({
+     order by listed.repo_id, listed.run_at nulls first, listed.priority desc, listed.effect_id`;
+}
+
+function toWaitingEffect(row: WaitingRow, defaultCap: number | undefined): WaitingEffect {
+  return {
     effectId: BigInt(row.effect_id) as EffectId,
     repoId: row.repo_id,
     name: row.name,
@@ -128,5 +144,5 @@ async function explain(
     enqueuedAt: row.enqueued_at,
     pushId: row.push_id,
     waitsFor: waitReason(row, defaultCap),
-  }));
+  };
 }
