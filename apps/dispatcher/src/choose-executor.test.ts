@@ -4,11 +4,13 @@ import { chooseExecutor, type ExecutorWishes } from './choose-executor.ts';
 const works: NonNullable<ExecutorWishes['probe']> = () => Promise.resolve({ works: true });
 const fails: NonNullable<ExecutorWishes['probe']> = () =>
   Promise.resolve({ works: false, reason: 'no namespaces' });
-const base = { isLocal: false, isUnsandboxedAllowed: false, readOnlyPaths: [] };
+const base = { isLocal: false, isUnsandboxedAllowed: false, isRoot: false, readOnlyPaths: [] };
 
 it.each([
   [{ wanted: 'auto', probe: works }, 'bubblewrap', undefined],
   [{ wanted: 'bubblewrap', probe: works, isLocal: true }, 'bubblewrap', undefined],
+  [{ wanted: 'auto', probe: works, isRoot: true }, 'bubblewrap', 'no limit on processes'],
+  [{ wanted: 'auto', probe: works, isRoot: true, isLocal: true }, 'bubblewrap', undefined],
   [{ wanted: 'auto', probe: fails, isLocal: true }, 'host', 'no namespaces'],
   [{ wanted: 'auto', probe: fails, isUnsandboxedAllowed: true }, 'host', 'no namespaces'],
   [{ wanted: 'host', isLocal: true }, 'host', 'without a sandbox'],

@@ -18,18 +18,19 @@ export interface ExecutorWishes {
   /** `--unsandboxed` was given. */
   isUnsandboxedAllowed: boolean;
   readOnlyPaths: readonly string[];
+  isRoot: boolean;
   /** Replaced in tests. */
   probe?: typeof bubblewrapWorks;
 }
 
 /** Refuses to start: the message says why, and what would be accepted. */
-export class ExecutorRefusedError extends Error {
+class ExecutorRefusedError extends Error {
   override readonly name = 'ExecutorRefusedError';
 }
 
 /** The sandbox wherever it works. Without one, code of whoever may push would run with the dispatcher's own rights. */
 export async function chooseExecutor(wishes: ExecutorWishes): Promise<ExecutorChoice> {
-  const { wanted, isLocal, isUnsandboxedAllowed, readOnlyPaths, probe = bubblewrapWorks } = wishes;
+  const { wanted, isLocal, isUnsandboxedAllowed, readOnlyPaths, isRoot, probe = bubblewrapWorks } = wishes;
   const mayUseHost = isLocal || isUnsandboxedAllowed;
   if (wanted === 'host') {
     if (!mayUseHost)
@@ -37,7 +38,10 @@ export async function chooseExecutor(wishes: ExecutorWishes): Promise<ExecutorCh
     return { executor: createHostExecutor(), warning: HOST_WARNING };
   }
   const probed = await probe({ readOnlyPaths });
-  if (probed.works) return { executor: createBubblewrapExecutor({ readOnlyPaths }) };
+  if (probed.works) {
+    const executor = createBubblewrapExecutor({ readOnlyPaths });
+    return isRoot && !isLocal ? { executor, warning: ROOT_WARNING } : { executor };
+  }
   if (wanted === 'bubblewrap')
     throw new ExecutorRefusedError(
       `SLUICE_EXECUTOR=bubblewrap, but the sandbox does not work here: ${probed.reason}`,
@@ -50,5 +54,7 @@ export async function chooseExecutor(wishes: ExecutorWishes): Promise<ExecutorCh
 }
 
 const HOST_WARNING = 'Effects run without a sandbox, with all the rights of this user.';
+const ROOT_WARNING =
+  'The dispatcher runs as root, so the kernel applies no limit on processes to effects. Run it as an ordinary user.';
 const HOW_TO_ALLOW =
   'If everybody who may push may also do anything on this machine as this user, start with --unsandboxed';

@@ -1,9 +1,11 @@
 import { spawn } from 'node:child_process';
+import { randomInt } from 'node:crypto';
 import { once } from 'node:events';
-import { mkdtemp, rm } from 'node:fs/promises';
+import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
+import { setTimeout } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { encodeWorkOrder } from '@sluice/effect-spec';
 import { useTestDatabase } from '@sluice/testkit';
@@ -27,6 +29,14 @@ function startMain(env: Record<string, string>, args: readonly string[] = []) {
     output: () => output.join(''),
     ended: Promise.all([once(child, 'exit'), text(child.stderr)]),
   };
+}
+
+async function countProcesses(mark: string): Promise<number> {
+  const pids = (await readdir('/proc')).filter((name) => /^\d+$/.test(name));
+  const lines = await Promise.all(
+    pids.map((pid) => readFile(`/proc/${pid}/cmdline`, 'utf8').catch(() => '')),
+  );
+  return lines.filter((line) => line.startsWith('sleep') && line.includes(mark)).length;
 }
 
 describe('the dispatcher process', () => {
@@ -71,6 +81,49 @@ describe('the dispatcher process', () => {
     expect([exit, errors]).toEqual([[0, null], '']);
     expect(output()).not.toContain('hunter2');
     expect(await database.db.selectFrom('dispatcher').selectAll().execute()).toEqual([]);
+  });
+
+  it.each([
+    ['SIGKILL', [], [null, 'SIGKILL']],
+    ['SIGINT', ['SIGINT'], [130, null]],
+  ] as const)('leaves no process of an effect behind after %s %j', async (first, further, exit) => {
+    await using pusher = await startFakePusher();
+    const workDir = await mkdtemp(join(tmpdir(), 'sluice-work-'));
+    onTestFinished(() => rm(workDir, { recursive: true, force: true }));
+    const seconds = `30${randomInt(1e8, 1e9)}`;
+    const order = await pusher.order(
+      { a: '' },
+      `run: trap "" TERM INT; setsid sleep ${seconds} & sleep ${seconds}\n`,
+    );
+    const { effect_id: effectId } = await database.db
+      .insertInto('effect_queue')
+      .values({ repo_id: REPO, name: 'test', payload: encodeWorkOrder(order) })
+      .returning('effect_id')
+      .executeTakeFirstOrThrow();
+    const { child, ended, output } = startMain({
+      DATABASE_URL: database.url,
+      SLUICE_PUSHER_URL: pusher.url,
+      SLUICE_WORK_DIR: workDir,
+      SLUICE_EXECUTOR: 'bubblewrap',
+      SLUICE_GRACE_MS: '600000',
+    });
+    await vi.waitFor(async () => expect(await countProcesses(seconds)).toBeGreaterThanOrEqual(2), WAIT);
+    child.kill(first);
+    for (const signal of further) {
+      await vi.waitFor(() => expect(output()).toContain('shutdown_started'), WAIT);
+      // Counted from the first signal's handling: closer together, two signals are one key press.
+      await setTimeout(300);
+      child.kill(signal);
+    }
+    expect((await ended)[0]).toEqual(exit);
+    await vi.waitFor(async () => expect(await countProcesses(seconds)).toBe(0), WAIT);
+    const claims = await database.db
+      .selectFrom('effect_claim')
+      .select('claimant')
+      .where('effect_id', '=', effectId)
+      .execute();
+    expect(claims).toHaveLength(first === 'SIGKILL' ? 1 : 0);
+    await database.db.deleteFrom('effect_queue').where('effect_id', '=', effectId).execute();
   });
 
   it.each([

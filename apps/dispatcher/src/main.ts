@@ -39,8 +39,9 @@ async function main(args: readonly string[], env: NodeJS.ProcessEnv): Promise<vo
     isLocal: settings.isLocal && env['NODE_ENV'] !== 'production',
     isUnsandboxedAllowed: args.includes('--unsandboxed'),
     readOnlyPaths: settings.readOnlyPaths,
+    isRoot: process.getuid?.() === 0,
   });
-  if (warning !== undefined) log.warn({ event: 'executor_unsandboxed', warning });
+  if (warning !== undefined) log.warn({ event: 'executor_warning', executor: executor.name, warning });
   await run(settings, executor, log);
 }
 

@@ -16,7 +16,7 @@ export interface MaterialiseOptions {
   limits?: TreeLimits;
 }
 
-export const DEFAULT_TREE_LIMITS: TreeLimits = { entriesMax: 500_000, bytesMax: 8 * 1024 ** 3 };
+const DEFAULT_TREE_LIMITS: TreeLimits = { entriesMax: 500_000, bytesMax: 8 * 1024 ** 3 };
 
 /**
  * Writes a tree's files into an empty folder: bytes as stored (no filters or line-end conversion, so large-file pointers
