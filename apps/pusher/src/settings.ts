@@ -23,6 +23,7 @@ export type Settings = Readonly<{
   idleMs: number;
   gitProcesses: number;
   effectsPerPushMax: number;
+  databaseWaitMs: number;
   graceMs: number;
   logLevel: LogLevel;
 }>;
@@ -93,6 +94,12 @@ export function readPusherSettings(env: Readonly<Record<string, string | undefin
         parse: integer({ min: 1, max: 100_000 }),
         default: 1000,
         example: '1000',
+      },
+      databaseWaitMs: {
+        name: 'SLUICE_DATABASE_WAIT_MS',
+        parse: durationMs({ min: 0 }),
+        default: 20_000,
+        example: '20000',
       },
       graceMs: {
         name: 'SLUICE_GRACE_MS',

@@ -2,12 +2,13 @@ import { mkdir } from 'node:fs/promises';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join, resolve } from 'node:path';
-import { assertMigrated, createDatabase } from '@sluice/db';
+import { assertMigrated, createDatabase, isUnavailable, SluiceError } from '@sluice/db';
 import { loadServerKey } from '@sluice/ref-store';
-import type { Logger } from '@sluice/service-kit';
+import { SettingsError, untilAnswered, type HostPort, type Logger } from '@sluice/service-kit';
 import { GitSlots } from './git/git-slots.ts';
 import { RefCache } from './git/ref-cache.ts';
 import { sweepQuarantine } from './git/sweep-quarantine.ts';
+import { requireGit } from './git/require-git.ts';
 import { writeHooks } from './git/write-hooks.ts';
 import { createHandler } from './http/handle-request.ts';
 import { KeyedTurns } from './keyed-turns.ts';
@@ -28,6 +29,8 @@ export interface RunningPusher {
 
 const HOUR_MS = 60 * 60 * 1000;
 const SLOT_WAIT_MS = 60_000;
+/** A server that is silent for longer is taken for lost. */
+const QUERY_MS_MAX = 60_000;
 
 /** Starts the pusher; ready to take pushes when it resolves. */
 export async function startPusher(settings: Settings, log: Logger): Promise<RunningPusher> {
@@ -37,10 +40,16 @@ export async function startPusher(settings: Settings, log: Logger): Promise<Runn
   const db = createDatabase({
     connectionString: settings.databaseUrl,
     applicationName: 'sluice-pusher',
+    queryTimeoutMs: QUERY_MS_MAX,
     onIdleError: (error) => log.warn({ event: 'database_connection_lost', error }),
   });
   try {
-    await assertMigrated(db);
+    await requireGit(home);
+    await untilAnswered(() => assertMigrated(db), {
+      boundMs: settings.databaseWaitMs,
+      isRetryable: isUnavailable,
+      onRetry: ({ error, waitMs }) => log.warn({ event: 'database_awaited', error, waitMs }),
+    });
     const pusher: Pusher = {
       settings: { ...settings, dataDir },
       db,
@@ -59,7 +68,12 @@ export async function startPusher(settings: Settings, log: Logger): Promise<Runn
     return await listen(pusher);
   } catch (error) {
     await db.destroy();
-    throw error;
+    if (!isUnavailable(error)) throw error;
+    throw new SluiceError(
+      'database_unavailable',
+      'DATABASE_URL: expected a PostgreSQL server there, but it does not answer. Start it, or correct the setting.',
+      { cause: error },
+    );
   }
 }
 
@@ -77,10 +91,10 @@ async function listen(pusher: Pusher): Promise<RunningPusher> {
   );
   server.maxConnections = CONNECTIONS_MAX;
   const listening = Promise.withResolvers<void>();
-  server.once('error', listening.reject);
+  server.once('error', (error) => listening.reject(isInUse(error) ? portIsTaken(settings.listen) : error));
   server.listen({ host: settings.listen.host, port: settings.listen.port }, listening.resolve);
   await listening.promise;
-  server.off('error', listening.reject);
+
   server.on('error', (error) => log.error({ event: 'server_error', error }));
   const { address, port, family } = server.address() as AddressInfo;
   const url = `http://${family === 'IPv6' ? `[${address}]` : address}:${port}`;
@@ -97,6 +111,7 @@ async function listen(pusher: Pusher): Promise<RunningPusher> {
     stop: async ({ hurry }) => {
       if (server.listening) server.close();
       server.closeIdleConnections();
+      pusher.slots.close();
       if (hurry) server.closeAllConnections();
       await (stopped ??= drain());
     },
@@ -104,3 +119,12 @@ async function listen(pusher: Pusher): Promise<RunningPusher> {
 }
 
 const CONNECTIONS_MAX = 2000;
+
+function isInUse(error: Error): boolean {
+  return 'code' in error && error.code === 'EADDRINUSE';
+}
+
+function portIsTaken({ host, port }: HostPort): SettingsError {
+  const message = `expected a free port, got ${host}:${port}, where another process listens. Stop it, or choose another port`;
+  return new SettingsError([{ name: 'SLUICE_LISTEN', message }]);
+}

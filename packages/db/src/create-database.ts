@@ -12,6 +12,8 @@ export interface DatabaseOptions {
   connectionsMax?: number;
   /** How long a connection may take to open, in ms; the default is 10,000. */
   connectTimeoutMs?: number;
+  /** How long a query may go without an answer before the connection is taken for lost, in ms; by default for ever. */
+  queryTimeoutMs?: number;
   /** Called with errors of idle connections, which nothing else would see. */
   onIdleError?: (error: Error) => void;
 }
@@ -28,6 +30,7 @@ export function createPool(options: DatabaseOptions): pg.Pool {
     application_name: options.applicationName,
     max: options.connectionsMax ?? 10,
     connectionTimeoutMillis: options.connectTimeoutMs ?? 10_000,
+    ...(options.queryTimeoutMs === undefined ? {} : { query_timeout: options.queryTimeoutMs }),
     keepAlive: true,
     types: { getTypeParser: typeParser },
   });

@@ -31,6 +31,10 @@ export const ERROR_CATALOGUE = {
     summary: "The file with the server's signing key cannot be used.",
     next: 'Make it readable by its owner only, or remove it, so that a new key is made.',
   },
+  git_unusable: {
+    summary: 'There is no git on the PATH, or it is too old.',
+    next: 'Install git 2.34 or newer and start again.',
+  },
   schema_out_of_date: {
     summary: 'The database lacks migrations that this version needs, or has newer ones than it knows.',
     next: 'Run sluice migrate with the newest version in use, then start again.',

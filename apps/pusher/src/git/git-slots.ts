@@ -10,6 +10,7 @@ export class GitSlots {
   readonly #running = new Map<string, number>();
   #total = 0;
   #line: Waiting[] = [];
+  #isClosed = false;
 
   constructor(options: { max: number; waitMs: number }) {
     this.#max = options.max;
@@ -18,13 +19,14 @@ export class GitSlots {
 
   /** Resolves with a function that gives the slot back; call it once. */
   async take(repoId: string): Promise<() => void> {
+    if (this.#isClosed) throw unavailable('the server is shutting down');
     if (this.#line.length >= this.#max * LINE_PER_SLOT) throw unavailable('too many requests are waiting');
     const { promise, resolve, reject } = Promise.withResolvers<void>();
     const timer = setTimeout(() => {
       this.#line = this.#line.filter((waiting) => waiting.start !== resolve);
       reject(unavailable('the server is busy'));
     }, this.#waitMs);
-    this.#line.push({ repoId, start: resolve });
+    this.#line.push({ repoId, start: resolve, refuse: reject });
     this.#fill();
     try {
       await promise;
@@ -38,6 +40,12 @@ export class GitSlots {
       else this.#running.set(repoId, left);
       this.#fill();
     };
+  }
+
+  /** Sends everybody who waits away, and everybody who comes. */
+  close(): void {
+    this.#isClosed = true;
+    for (const { refuse } of this.#line.splice(0)) refuse(unavailable('the server is shutting down'));
   }
 
   #fill(): void {
@@ -56,6 +64,7 @@ export class GitSlots {
 interface Waiting {
   repoId: string;
   start: () => void;
+  refuse: (error: Error) => void;
 }
 
 const LINE_PER_SLOT = 32;

@@ -9,7 +9,13 @@ import { decidePush, isSameList } from '../push/decide-push.ts';
 import { judgeCommands, refuseAll } from '../push/push-gate.ts';
 import { runReceivePack } from '../push/receive-pack.ts';
 import { PktLineError } from '../wire/pkt-line.ts';
-import { parsePreamble, PreambleRefused, type Command, type Preamble } from '../wire/preamble.ts';
+import {
+  parsePreamble,
+  PreambleRefused,
+  type Command,
+  type Preamble,
+  type PreambleLimits,
+} from '../wire/preamble.ts';
 import { encodeReport, type Report } from '../wire/report-status.ts';
 import { claimIsGone, noSuchRepository } from './advertise.ts';
 import { answer, NO_CACHE, requireContentType, requireEncoding } from './answer.ts';
@@ -80,21 +86,34 @@ async function readOpening(
     refsMax: pusher.settings.refsPerPushMax,
     pushOptionsMax: PUSH_OPTIONS_MAX,
   };
-  let bytes: Buffer = Buffer.alloc(0);
+  const parts: Buffer[] = [];
+  let length = 0;
+  let nextTry = 1;
   for (;;) {
-    try {
-      const preamble = parsePreamble(bytes, limits);
-      if (preamble === 'probe') return preamble;
-      if (preamble !== null) return { preamble, bytes };
-    } catch (error) {
-      if (error instanceof PreambleRefused) return error;
-      if (error instanceof PktLineError) throw new HttpError(400, `expected a push, got: ${error.message}`);
-      throw error;
-    }
     const next = await body.next();
+    if (next.done !== true) {
+      parts.push(next.value);
+      length += next.value.length;
+      // Reading from the start again with every few bytes would cost the square of the length.
+      if (length < nextTry) continue;
+    }
+    const bytes = Buffer.concat(parts, length);
+    const found = tryParse(bytes, limits);
+    if (found === 'probe' || found instanceof PreambleRefused) return found;
+    if (found !== null) return { preamble: found, bytes };
     if (next.done === true)
       throw new HttpError(400, 'expected a push, got an end in the middle of its list of refs');
-    bytes = Buffer.concat([bytes, next.value]);
+    nextTry = length * 1.5;
+  }
+}
+
+function tryParse(bytes: Buffer, limits: PreambleLimits): ReturnType<typeof parsePreamble> | PreambleRefused {
+  try {
+    return parsePreamble(bytes, limits);
+  } catch (error) {
+    if (error instanceof PreambleRefused) return error;
+    if (error instanceof PktLineError) throw new HttpError(400, `expected a push, got: ${error.message}`);
+    throw error;
   }
 }
 
@@ -163,7 +182,7 @@ async function receive(
         skipReason: skipReasonOf(preamble.pushOptions),
       }),
   });
-  refreshSoon(pusher, address.repoId);
+
   if (end.inputError !== null && !response.headersSent) throw end.inputError;
   if (end.exitCode !== 0) {
     pusher.log.warn({
@@ -173,15 +192,19 @@ async function receive(
       errors: end.errors,
     });
   }
-  if (response.headersSent) response.end();
-  else throw new HttpError(500, 'git could not take the push; the server log has the cause');
+  if (!response.headersSent)
+    throw new HttpError(500, 'git could not take the push; the server log has the cause');
+  response.end();
+  await refresh(pusher, address.repoId);
 }
 
-/** The next reader finds the refs on disk up to date. Nothing depends on it: every reader looks by itself. */
-function refreshSoon(pusher: Pusher, repoId: string): void {
-  pusher.refs.refresh(repoId).catch((error: unknown) => {
+/** Lets the next reader find the refs on disk up to date. Nothing depends on it: every reader looks by itself. */
+async function refresh(pusher: Pusher, repoId: string): Promise<void> {
+  try {
+    await pusher.refs.refresh(repoId);
+  } catch (error) {
     pusher.log.warn({ event: 'ref_cache_not_refreshed', repo_id: repoId, error });
-  });
+  }
 }
 
 async function* concat(first: Buffer, rest: AsyncIterable<Buffer>): AsyncGenerator<Buffer, void, void> {

@@ -23,15 +23,12 @@ export interface PushToDecide extends GateRules {
   skipReason: string | null;
 }
 
-const DATABASE_WAIT_MS = 20_000;
-
 /** Decides a push: checks what git does not, commits, and says what becomes of each ref. Never throws. */
 export async function decidePush(pusher: Pusher, push: PushToDecide): Promise<Decision> {
   const { log, metrics } = pusher;
   const stop = metrics.pushSeconds.startTimer();
   try {
-    const decision = await decide(pusher, push);
-    return decision;
+    return await decide(pusher, push);
   } catch (error) {
     log.error({ event: 'push_failed', repo_id: push.repoId, error });
     metrics.pushes.inc({ outcome: 'refused' });
@@ -79,7 +76,7 @@ async function commit(
   const { edits, facts, result } = prepared;
   const { repoId, objectFormat, claimNumber, skipReason } = push;
   return await commitPushForSure(
-    { db: pusher.db, key: pusher.key, log: pusher.log, databaseWaitMs: DATABASE_WAIT_MS },
+    { db: pusher.db, key: pusher.key, log: pusher.log, databaseWaitMs: pusher.settings.databaseWaitMs },
     {
       repoId,
       objectFormat,

@@ -42,7 +42,7 @@ export interface ReceivePackEnd {
   exitCode: number | null;
   errors: string;
   /** Why the client's bytes were not complete. */
-  inputError: unknown;
+  inputError: Error | null;
 }
 
 /** Runs `git receive-pack` for one push and decides, through its hooks, what becomes of it. */
@@ -87,7 +87,7 @@ export async function runReceivePack(options: ReceivePackOptions): Promise<Recei
  * Hands the client's bytes to git, no faster than it takes them. When git stops reading, the rest is read and dropped,
  * since a client hears no answer while it is still sending. Returns what went wrong, or null.
  */
-async function feed(git: GitProcess, input: AsyncIterable<Buffer>): Promise<unknown> {
+async function feed(git: GitProcess, input: AsyncIterable<Buffer>): Promise<Error | null> {
   try {
     for await (const chunk of input) await write(git.stdin, chunk);
     git.stdin.end();
@@ -95,7 +95,7 @@ async function feed(git: GitProcess, input: AsyncIterable<Buffer>): Promise<unkn
   } catch (error) {
     // Git sees the end of its input in the middle of a pack, and refuses it.
     git.stdin.destroy();
-    return error;
+    return error as Error;
   }
 }
 

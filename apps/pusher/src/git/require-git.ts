@@ -1,0 +1,29 @@
+import { SluiceError } from '@sluice/db';
+import { gitEnvironment } from './git-environment.ts';
+import { startGit } from './start-git.ts';
+
+/** Has proc-receive as it is used here, and advertises by `--http-backend-info-refs`. */
+const OLDEST = [2, 34] as const;
+
+/** Fails unless there is a git that is new enough. */
+export async function requireGit(home: string): Promise<void> {
+  const version = await readVersion(home);
+  const [major = 0, minor = 0] = /(\d+)\.(\d+)/.exec(version)?.slice(1).map(Number) ?? [];
+  if (major > OLDEST[0] || (major === OLDEST[0] && minor >= OLDEST[1])) return;
+  throw new SluiceError(
+    'git_unusable',
+    `expected git ${OLDEST.join('.')} or newer on the PATH, got ${version === '' ? 'none' : version}. Install it.`,
+  );
+}
+
+async function readVersion(home: string): Promise<string> {
+  try {
+    const git = await startGit({ args: ['version'], env: gitEnvironment({ home, config: [] }) });
+    git.stdin.end();
+    let text = '';
+    for await (const chunk of git.stdout) text += String(chunk);
+    return text.trim();
+  } catch {
+    return '';
+  }
+}

@@ -1,0 +1,75 @@
+import { commitFiles, defineEffect, gitIn, makeRepo } from '@sluice/testkit';
+import { expect, test } from 'vitest';
+import { EMPTY_PACK, preamble, sendPush } from './raw-push.ts';
+import { usePusher } from './use-pusher.ts';
+
+const pusher = usePusher();
+
+test('twenty pushes to one repository at once: each is whole, and the log has no gap', async () => {
+  const { url } = await pusher.start({ SLUICE_GIT_PROCESSES: '4' });
+  const remote = `${url}/busy.git`;
+  const work = await makeRepo(`${pusher.folder}/work`);
+  await commitFiles(work, { 'a.txt': 'one' });
+  await defineEffect(work, 'ci', 'on: [refs/heads/*]\nrun: make\n');
+  await work(['push', '--quiet', remote, 'main', 'refs/meta/effects/ci']);
+  const pushes = Array.from({ length: 20 }, (_, n) =>
+    work.attempt(['push', remote, `main:b${n}`, `main:refs/tags/t${n}`]),
+  );
+  for (const { code, stderr } of await Promise.all(pushes))
+    expect([code, stderr]).toEqual([0, expect.any(String)]);
+
+  const { db } = pusher.database;
+  const records = await db
+    .selectFrom('op_record')
+    .select(['seq', 'push_id', 'parent'])
+    .orderBy('seq')
+    .execute();
+  expect(records.map(({ seq }) => seq)).toEqual(Array.from({ length: 21 }, (_, n) => BigInt(n + 1)));
+  expect(records.slice(1).map(({ parent }) => parent)).toEqual(
+    records.slice(0, -1).map(({ push_id }) => push_id),
+  );
+  const effects = await db.selectFrom('effect_queue').select('push_id').execute();
+  expect(new Set(effects.map(({ push_id }) => push_id)).size).toBe(21);
+  const listed = await gitIn(pusher.folder)(['ls-remote', remote]);
+  const rows = await db.selectFrom('ref').select(['name', 'oid']).orderBy('name').execute();
+  expect(listed.split('\n').slice(1)).toEqual(rows.map(({ name, oid }) => `${oid}\t${name}`));
+});
+
+test('of pushes with overlapping refs in opposite order, one wins whole and the other is stale', async () => {
+  const { url } = await pusher.start();
+  const remote = `${url}/contest.git`;
+  const work = await makeRepo(`${pusher.folder}/work`);
+  const values = [];
+  for (const text of ['zero', 'one', 'two']) values.push(await commitFiles(work, { 'a.txt': text }));
+  await work([
+    'push',
+    '--quiet',
+    remote,
+    'main:keep',
+    `${values[0]}:refs/heads/a`,
+    `${values[0]}:refs/heads/b`,
+  ]);
+  let old = values[0]!;
+  for (let round = 0; round < 10; round += 1) {
+    const [x, y] = values.filter((value) => value !== old) as [string, string];
+    const edit = (names: string[], to: string): Buffer =>
+      Buffer.concat([preamble(names.map((name) => ({ old, new: to, name }))), EMPTY_PACK]);
+    const answers = await Promise.all([
+      sendPush(remote, edit(['refs/heads/a', 'refs/heads/b'], x)),
+      sendPush(remote, edit(['refs/heads/b', 'refs/heads/a'], y)),
+    ]);
+    const won = answers.map(
+      ({ text }) => text.includes('ok refs/heads/a') && text.includes('ok refs/heads/b'),
+    );
+    const lost = answers.map(({ text }) => text.includes('stale'));
+    expect(won.toSorted()).toEqual([false, true]);
+    expect(lost).toEqual(won.map((one) => !one));
+    const rows = await pusher.database.db
+      .selectFrom('ref')
+      .select('oid')
+      .where('name', 'in', ['refs/heads/a', 'refs/heads/b'])
+      .execute();
+    expect(new Set(rows.map(({ oid }) => oid)).size).toBe(1);
+    old = rows[0]!.oid;
+  }
+});
