@@ -25,7 +25,7 @@ export async function addEffect(
   const text = await readSmallFile(resolve(terminal.cwd, file), file);
   assertWellFormed(parseDefinition(text), file);
   const git = createGit(terminal.cwd, terminal.env);
-  const [current] = await listDefinitions(git, remote, name);
+  const [current] = await listDefinitions(git, remote, { name, mayBeNew: true });
   if (current !== undefined) await fetchDefinitions(git, remote, [current]);
   if (current !== undefined && (await readDefinitionFile(git, current))?.equals(text) === true) {
     terminal.stdout.write(
@@ -87,7 +87,7 @@ export async function removeEffect(terminal: Terminal, name: string, remote: str
 
 async function findDefinition(git: Git, remote: string, name: string): Promise<RemoteDefinition> {
   assertEffectName(name);
-  const [found] = await listDefinitions(git, remote, name);
+  const [found] = await listDefinitions(git, remote, { name });
   if (found !== undefined) return found;
   throw new CommandError(
     `${shownRemote(remote)} has no effect called ${name}`,

@@ -11,8 +11,15 @@ export interface RemoteDefinition {
 
 const DEFINITIONS_MAX = 1000;
 
-/** The definitions a remote has now, or the one called `name`. Reads nothing but the remote's list of refs. */
-export async function listDefinitions(git: Git, remote: string, name = '*'): Promise<RemoteDefinition[]> {
+/**
+ * The definitions a remote has now, or the one called `name`. Reads nothing but the remote's list of refs. With
+ * `mayBeNew`, a repository that the server does not know yet has none: the first push makes it.
+ */
+export async function listDefinitions(
+  git: Git,
+  remote: string,
+  { name = '*', mayBeNew = false }: { name?: string; mayBeNew?: boolean } = {},
+): Promise<RemoteDefinition[]> {
   if (remote === '' || remote.startsWith('-')) {
     throw new CommandError(
       `--remote: expected a remote's name or URL, got ${JSON.stringify(remote)}`,
@@ -22,9 +29,13 @@ export async function listDefinitions(git: Git, remote: string, name = '*'): Pro
   await git.must(['rev-parse', '--git-dir']);
   const { code, stdout, stderr } = await git.run(['ls-remote', '--', remote, `${DEFINITION_PREFIX}${name}`]);
   if (code !== 0) {
+    const isUnknown = /^fatal: repository '.*' not found$/m.test(stderr);
+    if (isUnknown && mayBeNew) return [];
     throw new CommandError(
       `the remote ${shownRemote(remote)} did not answer: ${reason(stderr)}`,
-      'Check its name and your access with git ls-remote, or name another with --remote.',
+      isUnknown
+        ? 'Check its name; a repository that is new is made by the first push, or by sluice effect add.'
+        : 'Check its name and your access with git ls-remote, or name another with --remote.',
     );
   }
   const lines = stdout

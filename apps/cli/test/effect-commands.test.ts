@@ -1,6 +1,9 @@
 import { execFile } from 'node:child_process';
+import { once } from 'node:events';
 import { existsSync } from 'node:fs';
 import { chmod, mkdtemp, realpath, rm, symlink, writeFile } from 'node:fs/promises';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
@@ -155,6 +158,25 @@ describe('sluice effect', () => {
       expect(code).toBe(1);
       expect(stderr).toMatch(/^sluice: the remote .* did not answer: /);
       expect(stdout + stderr).not.toContain('s3cr3t-token');
+    }
+  });
+
+  it('adds to a repository that the server does not know yet, since the first push makes it', async () => {
+    const asked: string[] = [];
+    const server = createServer((request, response) => {
+      asked.push(request.url ?? '');
+      response.writeHead(404).end();
+    });
+    await once(server.listen(0, '127.0.0.1'), 'listening');
+    try {
+      const { port } = server.address() as AddressInfo;
+      await git(clone, 'remote', 'add', 'new', `http://127.0.0.1:${port}/new.git`);
+      expect((await cli('effect', 'list', '--remote', 'new')).stderr).toContain('is made by the first push');
+      const added = await cli('effect', 'add', 'build', await definition(BUILD), '--remote', 'new');
+      expect(added.stderr).toMatch(/^sluice: the push failed: repository /);
+      expect(asked.some((url) => url.includes('git-receive-pack'))).toBe(true);
+    } finally {
+      server.close();
     }
   });
 
