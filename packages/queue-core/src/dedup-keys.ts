@@ -1,5 +1,5 @@
 import { table, type DB } from '@sluice/db';
-import { sql, type Transaction } from 'kysely';
+import { sql, type Kysely, type Transaction } from 'kysely';
 import { scoped } from './plan-enqueue.ts';
 
 /** An effect that would hold a key. */
@@ -12,6 +12,21 @@ export interface KeyRequest {
 
 /** A key that is freed each time we look is looked at this often; the first round decides unless others race us. */
 const ROUNDS_MAX = 50;
+
+/** The effect that has an effect's dedup key in force. */
+export async function keyHolder(
+  db: Kysely<DB>,
+  { repoId, dedupKey }: { repoId: string; dedupKey?: string },
+): Promise<bigint | undefined> {
+  if (dedupKey === undefined) return undefined;
+  const row = await db
+    .selectFrom('effect_dedup')
+    .select('effect_id')
+    .where('repo_id', '=', repoId)
+    .where('dedup_key', '=', dedupKey)
+    .executeTakeFirst();
+  return row === undefined ? undefined : BigInt(row.effect_id);
+}
 
 /**
  * Takes each key for the first request of it, or finds the effect that has it in force. `taken` are effects that hold

@@ -136,7 +136,7 @@ test('10,000 effects take one statement, and a full set of rules at most nine', 
   const again = await statements(many(limited, (index) => ({ ...rules(index), dedupKey: `n${index}` })));
   const small = await statements(many(limited, rules).slice(0, 3));
   expect(Math.max(large.count, again.count, small.count)).toBeLessThanOrEqual(9);
-});
+}, 120_000);
 
 test('a rollback leaves nothing: no effect, no key, no history', async () => {
   const repoId = freshRepo();

@@ -2,8 +2,9 @@ import { inTransaction, SluiceError, table, type DB } from '@sluice/db';
 import { sql, type Kysely, type Transaction } from 'kysely';
 import { assertList } from './assert-argument.ts';
 import { closeWaiting } from './close-waiting.ts';
-import { acquireKeys, moveKeys, type KeyRequest } from './dedup-keys.ts';
+import { acquireKeys, keyHolder, moveKeys, type KeyRequest } from './dedup-keys.ts';
 import type { EffectId } from './effect-id.ts';
+import { insertEffect } from './insert-effect.ts';
 import { insertEffects } from './insert-effects.ts';
 import { insertFinished } from './insert-finished.ts';
 import { checkNewEffect, type NewEffect } from './new-effect.ts';
@@ -42,7 +43,13 @@ export async function enqueue(
   options: { whenFull: 'skip' | 'refuse' },
 ): Promise<Enqueued[]> {
   if (effects.length === 0) return [];
-  if (!effects.some((effect) => effect.dedupKey !== undefined || effect.supersede === true)) {
+  const [first] = effects;
+  if (effects.length === 1 && first!.supersede !== true) {
+    const id = await insertEffect(db, first!);
+    if (id !== undefined) return [queued(id, [])];
+    const holder = await keyHolder(db, first!);
+    if (holder !== undefined) return [duplicate(holder)];
+  } else if (!effects.some((effect) => effect.dedupKey !== undefined || effect.supersede === true)) {
     const ids = await insertEffects(db, effects, { unlessLimited: true });
     if (ids !== undefined) return ids.map((id) => queued(id, []));
   }
@@ -103,7 +110,7 @@ async function enqueueByRules(
     if (decision.status === 'queued') return queued(ids[index]!, decision.superseded);
     if (decision.status === 'skipped')
       return { effectId: ids[index] as EffectId, status: 'skipped', reason: QUEUE_FULL };
-    return { effectId: decision.of as EffectId, status: 'duplicate', superseded: [] };
+    return duplicate(decision.of);
   });
 }
 
@@ -205,4 +212,8 @@ function bornFinished(effect: NewEffect, effectId: bigint, state: 'skipped' | 's
 
 function queued(id: bigint, superseded: readonly bigint[]): Enqueued {
   return { effectId: id as EffectId, status: 'queued', superseded: superseded as EffectId[] };
+}
+
+function duplicate(holder: bigint): Enqueued {
+  return { effectId: holder as EffectId, status: 'duplicate', superseded: [] };
 }

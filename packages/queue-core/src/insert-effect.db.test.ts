@@ -1,0 +1,27 @@
+import { useTestDatabase } from '@sluice/testkit';
+import { expect, test } from 'vitest';
+import { insertEffect, insertOneStatement } from './insert-effect.ts';
+
+const database = useTestDatabase();
+
+test('writes neither effect nor key where a key is in force or the repo has a limit', async () => {
+  await database.db.insertInto('repo').values({ repo_id: 'i/limited', max_queued: 9 }).execute();
+  const effect = { repoId: 'i/1', payload: 'x', dedupKey: 'k' };
+  const first = await insertEffect(database.db, effect);
+  expect(first).toEqual(expect.any(BigInt));
+  expect(await insertEffect(database.db, effect)).toBeUndefined();
+  expect(await insertEffect(database.db, { ...effect, repoId: 'i/limited' })).toBeUndefined();
+  expect(await insertEffect(database.db, { repoId: 'i/limited', payload: 'x' })).toBeUndefined();
+  const effects = await database.db.selectFrom('effect_queue').select(['effect_id', 'dedup_key']).execute();
+  expect(effects).toEqual([{ effect_id: first, dedup_key: 'k' }]);
+  const keys = await database.db.selectFrom('effect_dedup').select(['repo_id', 'effect_id']).execute();
+  expect(keys).toEqual([{ repo_id: 'i/1', effect_id: first }]);
+});
+
+test('the statement, as it is sent', () => {
+  const { sql, parameters } = insertOneStatement({ repoId: 'r', payload: 'p' }).compile(database.db);
+  expect(sql.replace(/\s+/g, ' ').trim()).toMatchInlineSnapshot(
+    `"insert into "sluice"."effect_queue" (effect_id, repo_id, name, payload, priority, max_attempts, run_at, dedup_key, concurrency_group, push_id) select nextval('sluice.effect_id_seq'), $1, $2, $3, $4::smallint, $5::integer, null::timestamptz, $6, $7, $8 where (select r.max_queued from "sluice"."repo" r where r.repo_id = $9) is null returning effect_id, run_at is null and exists (select from "sluice"."dispatcher" d where d.is_sleeping) as is_awaited"`,
+  );
+  expect(parameters).toEqual(['r', '', 'p', 0, 3, null, null, null, 'r']);
+});
