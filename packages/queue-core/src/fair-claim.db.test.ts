@@ -1,7 +1,7 @@
 import { createDatabase, sluice, type DB } from '@sluice/db';
 import { useTestDatabase } from '@sluice/testkit';
 import { sql, type Kysely } from 'kysely';
-import { beforeEach, describe, expect, test } from 'vitest';
+import { beforeEach, describe, expect, test, vi } from 'vitest';
 import { emptyQueue, fillQueue, openClaims } from '../test/fill-queue.ts';
 import { fairClaim } from './fair-claim.ts';
 import { finishClaims } from './finish-claims.ts';
@@ -155,6 +155,31 @@ describe('caps', () => {
 });
 
 describe('turns', () => {
+  test('where a global cap is set, claims of different repos count one after the other', async () => {
+    await database.db.updateTable('queue_limit').set({ global_cap: 1 }).execute();
+    await fill('a', 1);
+    await fill('b', 1);
+    let second: ReturnType<typeof claim> | undefined;
+    await database.db.transaction().execute(async (trx) => {
+      const turns = [{ repoId: 'a', want: 1 }];
+      const first = await fairClaim(trx, { claimedBy: 'd1', turns, defaultCap: 1 });
+      expect(first.effects).toHaveLength(1);
+      second = claim([{ repoId: 'b', want: 1 }]);
+      await vi.waitFor(
+        async () => {
+          const { rows } = await sql`
+            select from pg_locks l join pg_database d on d.oid = l.database
+             where d.datname = current_database() and l.locktype = 'advisory' and not l.granted`.execute(
+            database.db,
+          );
+          expect(rows).toHaveLength(1);
+        },
+        { timeout: 20_000, interval: 20 },
+      );
+    });
+    expect(await second).toMatchObject({ effects: [], globalRoom: 0 });
+  });
+
   test('a repo that another claimer is busy with is reported, not waited for', async () => {
     await fill('busy', 1);
     await fill('free', 1);
@@ -243,7 +268,7 @@ describe('turns', () => {
 
 describe('with four claimers at once', () => {
   const REPOS = ['a', 'b', 'c', 'd', 'e', 'f'];
-  const EACH = 60;
+  const EACH = 40;
 
   test.each([{ globalCap: null }, { globalCap: 7 }])(
     'caps hold at every committed snapshot and each effect runs once ($globalCap)',
