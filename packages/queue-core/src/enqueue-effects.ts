@@ -1,15 +1,15 @@
-import { inTransaction, SluiceError, table, type DB } from '@sluice/db';
-import { sql, type Kysely, type Transaction } from 'kysely';
+import { inTransaction, SluiceError, type DB } from '@sluice/db';
+import type { Kysely, Transaction } from 'kysely';
 import { assertList } from './assert-argument.ts';
 import { closeWaiting } from './close-waiting.ts';
 import { acquireKeys, keyHolder, moveKeys, type KeyRequest } from './dedup-keys.ts';
 import type { EffectId } from './effect-id.ts';
+import { prepareBatch, readRoom, readWaiting } from './enqueue-facts.ts';
 import { insertEffect } from './insert-effect.ts';
 import { insertEffects } from './insert-effects.ts';
 import { insertFinished } from './insert-finished.ts';
 import { checkNewEffect, type NewEffect } from './new-effect.ts';
-import { planEnqueue, scoped, type Candidate, type EnqueueFacts } from './plan-enqueue.ts';
-import { nextEffectId } from './sequences.ts';
+import { planEnqueue, type Candidate } from './plan-enqueue.ts';
 import { lockTurns } from './turn-lock.ts';
 
 /** Most effects of one call. */
@@ -61,7 +61,7 @@ async function enqueueByRules(
   effects: readonly NewEffect[],
   whenFull: 'skip' | 'refuse',
 ): Promise<Enqueued[]> {
-  const { ids, limits } = await prepare(trx, effects);
+  const { ids, limits } = await prepareBatch(trx, effects);
   const candidates = effects.map((effect, index) => candidateOf(effect, ids[index]!));
   const superseding = candidates.filter((candidate) => candidate.supersede);
   const turns = new Set([...limits.keys(), ...superseding.map((candidate) => candidate.repoId)]);
@@ -116,67 +116,6 @@ async function enqueueByRules(
 
 const QUEUE_FULL = 'queue full';
 const supersededBy = (id: bigint): string => `superseded by ${id}`;
-
-/** Ids for the whole batch, and the limits of the repos that have one. */
-async function prepare(trx: Transaction<DB>, effects: readonly NewEffect[]) {
-  const repoIds = [...new Set(effects.map((effect) => effect.repoId))];
-  const { rows } = await sql<{ ids: string[]; limits: Record<string, number> | null }>`
-    select (select array_agg(id::text order by id)
-              from (select ${nextEffectId} as id from generate_series(1, ${effects.length}::integer)) numbered) as ids,
-           (select jsonb_object_agg(repo_id, max_queued) from ${table('repo')}
-             where repo_id = any(${repoIds}::text[]) and max_queued is not null) as limits`.execute(trx);
-  const { ids, limits } = rows[0]!;
-  return { ids: ids.map(BigInt), limits: new Map(Object.entries(limits ?? {})) };
-}
-
-/** How many more effects may wait. The two kinds of waiting effects are counted through the index of each, up to the limit. */
-async function readRoom(
-  trx: Transaction<DB>,
-  limits: ReadonlyMap<string, number>,
-): Promise<Map<string, number>> {
-  const { rows } = await sql<{ repo_id: string; room: string }>`
-    select l.repo_id, (l.most - (e.n - c.n) - s.n)::text as room
-      from unnest(${[...limits.keys()]}::text[], ${[...limits.values()]}::bigint[]) as l (repo_id, most)
-     cross join lateral (select count(*) as n from ${table('effect_claim')} c where c.repo_id = l.repo_id) c
-     cross join lateral (select count(*) as n from (select from ${table('effect_queue')} q
-                          where q.repo_id = l.repo_id and q.run_at is null limit l.most + c.n) q) e
-     cross join lateral (select count(*) as n from (select from ${table('effect_queue')} q
-                          where q.repo_id = l.repo_id and q.run_at is not null limit l.most) q) s`.execute(
-    trx,
-  );
-  return new Map(rows.map((row) => [row.repo_id, Number(row.room)]));
-}
-
-async function readWaiting(
-  trx: Transaction<DB>,
-  superseding: readonly Candidate[],
-): Promise<EnqueueFacts['waiting']> {
-  const repoIds = [...new Set(superseding.map((c) => c.repoId))];
-  const groups = new Map(superseding.map((c) => [scoped(c.repoId, c.concurrencyGroup!), c]));
-  const { rows } = await sql<{
-    effect_id: bigint | string;
-    repo_id: string;
-    dedup_key: string | null;
-    concurrency_group: string;
-  }>`
-    select w.*
-      from unnest(${[...groups.values()].map((c) => c.repoId)}::text[],
-                  ${[...groups.values()].map((c) => c.concurrencyGroup)}::text[]) as g (repo_id, concurrency_group)
-     cross join lateral (
-            select q.effect_id, q.repo_id, q.dedup_key, q.concurrency_group
-              from ${table('effect_queue')} q
-             where q.repo_id = g.repo_id and q.concurrency_group = g.concurrency_group
-               and q.effect_id not in (select c.effect_id from ${table('effect_claim')} c
-                                        where c.repo_id = any(${repoIds}::text[]))
-             order by q.effect_id offset 0) w
-     order by w.effect_id`.execute(trx);
-  return rows.map((row) => ({
-    effectId: BigInt(row.effect_id),
-    repoId: row.repo_id,
-    dedupKey: row.dedup_key,
-    concurrencyGroup: row.concurrency_group,
-  }));
-}
 
 function keyRequests(effects: readonly NewEffect[], ids: readonly bigint[]): KeyRequest[] {
   return effects.flatMap(({ repoId, dedupKey, retainDedupKey = false }, index) =>
