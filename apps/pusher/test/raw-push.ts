@@ -1,5 +1,5 @@
 import { request } from 'node:http';
-import { encodePkt, FLUSH } from '../src/wire/pkt-line.ts';
+import { decodePkt, encodePkt, FLUSH } from '../src/wire/pkt-line.ts';
 
 export const ZERO = '0'.repeat(40);
 
@@ -82,4 +82,16 @@ export async function sendPush(
     body,
     headers: { 'content-type': 'application/x-git-receive-pack-request', ...headers },
   });
+}
+
+/** The report in an answer with side-band, put together again. */
+export function reportOf({ text }: RawAnswer): string {
+  const bytes = Buffer.from(text, 'latin1');
+  let report = '';
+  for (let at = 0; ;) {
+    const found = decodePkt(bytes, at);
+    if (found === null || found.packet === null) return report;
+    if (found.packet[0] === 1) report += found.packet.toString('latin1', 1);
+    at = found.next;
+  }
 }
