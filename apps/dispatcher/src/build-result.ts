@@ -1,7 +1,7 @@
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { WorkOrder } from '@sluice/effect-spec';
-import { runGit } from '@sluice/executors';
+import { createGitDir, runGit } from '@sluice/executors';
 
 /** What a result says; `result.json` holds it. */
 export interface EffectResult {
@@ -29,9 +29,7 @@ export async function createResultRepository(
 ): Promise<string> {
   const gitDir = join(runFolder, 'result.git');
   await mkdir(gitDir);
-  await runGit({
-    args: ['init', '--quiet', '--bare', '--template=', `--object-format=${objectFormat}`, gitDir],
-  });
+  await createGitDir(gitDir, objectFormat);
   return gitDir;
 }
 

@@ -15,6 +15,8 @@ export interface CommitWanted {
 /** A bare repository that has the commit; it stays while this is not disposed. */
 export interface CachedCommit extends AsyncDisposable {
   readonly gitDir: string;
+  /** Its objects turned out to be damaged or missing: the next borrower fetches anew. */
+  readonly distrust: () => Promise<void>;
 }
 
 export interface CommitCache {
@@ -39,6 +41,8 @@ interface Entry {
   users: number;
   fetches: number;
   isRetired: boolean;
+  /** What is known to be there; undefined before the repository was looked at. */
+  commits: Set<string> | undefined;
   /** Fetches into one repository take turns: they share its list of shallow commits. */
   turn: Promise<unknown>;
 }
@@ -51,14 +55,7 @@ export async function openCommitCache(options: CommitCacheOptions): Promise<Comm
     const key = name.split('.')[0]!;
     // Of the previous process: it may have been killed in the middle of a fetch, which the first use finds out.
     if (entries.has(key)) await removeFolder(join(folder, name));
-    else
-      entries.set(key, {
-        gitDir: join(folder, name),
-        users: 0,
-        fetches: 1,
-        isRetired: false,
-        turn: Promise.resolve(),
-      });
+    else entries.set(key, newEntry(join(folder, name), 1));
   }
 
   const release = async (entry: Entry): Promise<void> => {
@@ -77,13 +74,7 @@ export async function openCommitCache(options: CommitCacheOptions): Promise<Comm
       await retire(key, entry);
       entry = entries.get(key);
     }
-    entry ??= {
-      gitDir: join(folder, `${key}.${randomBytes(6).toString('hex')}`),
-      users: 0,
-      fetches: 0,
-      isRetired: false,
-      turn: Promise.resolve(),
-    };
+    entry ??= newEntry(join(folder, `${key}.${randomBytes(6).toString('hex')}`), 0);
     // Last used comes last.
     entries.delete(key);
     entries.set(key, entry);
@@ -96,23 +87,18 @@ export async function openCommitCache(options: CommitCacheOptions): Promise<Comm
   };
   const fetchOnce = async (entry: Entry, wanted: CommitWanted, signal: AbortSignal): Promise<void> => {
     const { gitDir } = entry;
-    const kept = `refs/kept/${wanted.commit}`;
-    await runGit({
-      args: ['init', '--quiet', '--bare', `--object-format=${wanted.objectFormat}`, gitDir],
-      signal,
-    });
-    const present = await runGit({ gitDir, signal, args: ['for-each-ref', '--format=%(objectname)', kept] });
-    if (present !== '') return;
+    entry.commits ??= await openRepository(gitDir, wanted.objectFormat, signal);
+    if (entry.commits.has(wanted.commit)) return;
     entry.fetches += 1;
-    const url = pusher.repoUrl(wanted.repoId);
-    const args = ['fetch', '--quiet', '--no-tags', '--no-write-fetch-head', '--no-recurse-submodules'];
+    const refspec = `${wanted.commit}:${KEPT}${wanted.commit}`;
     await runGit({
       gitDir,
       signal,
       env: pusher.env,
-      timeoutMs: 30 * 60_000,
-      args: [...args, '--depth=1', url, `${wanted.commit}:${kept}`],
+      timeoutMs: FETCH_MS_MAX,
+      args: ['fetch', ...QUIETLY, '--depth=1', pusher.repoUrl(wanted.repoId), refspec],
     });
+    entry.commits.add(wanted.commit);
   };
   const fetch = (entry: Entry, wanted: CommitWanted, signal: AbortSignal): Promise<void> => {
     const isRetryable = (error: unknown): boolean => isTransient(error);
@@ -134,7 +120,11 @@ export async function openCommitCache(options: CommitCacheOptions): Promise<Comm
         const isNew = entry.fetches === 0;
         try {
           await fetch(entry, wanted, signal);
-          return { gitDir: entry.gitDir, [Symbol.asyncDispose]: () => release(entry) };
+          return {
+            gitDir: entry.gitDir,
+            distrust: () => retire(key, entry),
+            [Symbol.asyncDispose]: () => release(entry),
+          };
         } catch (error) {
           await release(entry);
           signal.throwIfAborted();
@@ -145,4 +135,23 @@ export async function openCommitCache(options: CommitCacheOptions): Promise<Comm
       }
     },
   };
+}
+
+function newEntry(gitDir: string, fetches: number): Entry {
+  return { gitDir, fetches, users: 0, isRetired: false, commits: undefined, turn: Promise.resolve() };
+}
+
+/** Refs that keep fetched commits, and tell the pusher what is here already. */
+const KEPT = 'refs/kept/';
+const QUIETLY = ['--quiet', '--no-tags', '--no-write-fetch-head', '--no-recurse-submodules'];
+const FETCH_MS_MAX = 30 * 60_000;
+
+async function openRepository(
+  gitDir: string,
+  objectFormat: 'sha1' | 'sha256',
+  signal: AbortSignal,
+): Promise<Set<string>> {
+  await runGit({ args: ['init', '--quiet', '--bare', `--object-format=${objectFormat}`, gitDir], signal });
+  const names = await runGit({ gitDir, signal, args: ['for-each-ref', '--format=%(objectname)', KEPT] });
+  return new Set(names.split('\n').filter((name) => name !== ''));
 }

@@ -4,20 +4,25 @@ import { join } from 'node:path';
 import { encodeWorkOrder, type WorkOrder } from '@sluice/effect-spec';
 import { createBubblewrapExecutor, createHostExecutor, type EffectExecutor } from '@sluice/executors';
 import { describe, expect, it, onTestFinished, vi } from 'vitest';
-import { orderFor, REPO, startFakePusher, type FakePusher } from '../test/fake-pusher.ts';
+import {
+  orderFor,
+  REPO,
+  startFakePusher,
+  type FakePusher,
+  type FakePusherOptions,
+} from '../test/fake-pusher.ts';
 import { openCommitCache, type CommitCacheOptions } from './commit-cache.ts';
 import { createPusherClient } from './pusher-client.ts';
 import { runEffect, type EffectRunner, type EffectToRun } from './run-effect.ts';
 import { openWorkFolder } from './work-folder.ts';
 
-interface Setup {
-  token?: string;
+interface Setup extends FakePusherOptions {
   runner?: Partial<EffectRunner>;
   cache?: Partial<CommitCacheOptions>;
 }
 
-async function setUp({ token, runner: over = {}, cache: cacheOver = {} }: Setup = {}) {
-  const pusher = await startFakePusher(token === undefined ? {} : { token });
+async function setUp({ token, objectFormat = 'sha1', runner: over = {}, cache: cacheOver = {} }: Setup = {}) {
+  const pusher = await startFakePusher({ objectFormat, ...(token === undefined ? {} : { token }) });
   const workDir = await mkdtemp(join(tmpdir(), 'sluice-work-'));
   const workFolder = await openWorkFolder(workDir);
   onTestFinished(async () => {
@@ -117,6 +122,17 @@ describe('runEffect', () => {
     },
   );
 
+  it('works in a SHA-256 repository', async () => {
+    const { pusher, run } = await setUp({ objectFormat: 'sha256' });
+    const order = await pusher.order({ a: 'a' }, 'run: cat a\n');
+    expect(await run(order)).toEqual({ status: 'settled' });
+    expect(await readResult(pusher, order)).toMatchObject({
+      outcome: 'pass',
+      commit: expect.stringMatching(/^.{64}$/),
+      log: 'a',
+    });
+  });
+
   it('chains the results of the same effect and commit, also when two are pushed at once', async () => {
     const { pusher, run } = await setUp();
     const order = await pusher.order({ a: '' }, 'run: echo done\n');
@@ -129,22 +145,28 @@ describe('runEffect', () => {
     );
   });
 
-  it('stores a time-out, and the beginning and the end of a long log', async () => {
+  it('stores the beginning and the end of a long log', async () => {
     const { pusher, run } = await setUp({ runner: { logBytesMax: 1_000 } });
     const order = await pusher.order(
       { a: '' },
-      'run: echo begin; head -c 5000 /dev/zero | tr "\\0" x; echo end; exec sleep 300\ntimeout: 1s\n',
+      'run: echo begin; head -c 5000 /dev/zero | tr "\\0" x; echo end\n',
     );
+    await run(order);
+    const { log } = await readResult(pusher, order);
+    expect(log).toMatch(/^begin\nx+\n\[sluice: 4\d\d\d bytes are left out here\]\nx+end$/);
+  });
+
+  it('stores a time-out', async () => {
+    const { pusher, run } = await setUp();
+    const order = await pusher.order({ a: '' }, 'run: exec sleep 300\ntimeout: 1s\n');
     expect(await run(order)).toEqual({ status: 'settled' });
-    const result = await readResult(pusher, order);
-    expect(result).toMatchObject({
+    const reason = 'stopped after 1000 ms, its time limit';
+    expect(await readResult(pusher, order)).toMatchObject({
       outcome: 'timeout',
       exitCode: null,
-      reason: 'stopped after 1000 ms, its time limit',
+      reason,
+      log: `[sluice: ${reason}]`,
     });
-    expect(result.log).toMatch(
-      /^begin\nx+\n\[sluice: 4\d\d\d bytes are left out here\]\nx+end\n\n\[sluice: stopped after 1000 ms, its time limit\]$/,
-    );
   });
 
   it('calls a work order that cannot be done poison', async () => {
@@ -278,6 +300,16 @@ describe('the cache of commits', () => {
     await pusher.git(['update-ref', '-d', order.resultRef]);
     await run(order);
     expect(fetches(pusher)).toBe(before);
+  });
+
+  it('fetches anew what turns out to be damaged', async () => {
+    const { pusher, run, workFolder } = await setUp();
+    const order = await pusher.order({ a: 'a' }, 'run: cat a\n');
+    await run(order);
+    const [name] = await readdir(workFolder.cacheDir);
+    await rm(join(workFolder.cacheDir, name!, 'objects', 'pack'), { recursive: true });
+    await expect(run(order)).rejects.toThrow('git ls-tree');
+    expect(await run(order)).toEqual({ status: 'settled' });
   });
 
   it('recovers from what a killed process left, and drops a repository after many fetches', async () => {

@@ -4,6 +4,7 @@ import type { RunContext, RunResult } from '@sluice/dispatch';
 import { decodeWorkOrder, environment, type WorkOrder } from '@sluice/effect-spec';
 import {
   DEFAULT_LIMITS,
+  GitError,
   materialiseTree,
   UnsafeTreeError,
   type EffectExecutor,
@@ -111,7 +112,12 @@ async function attempt(
       { repoId: order.repo, objectFormat: order.objectFormat, commit: order.source.commit },
       signal,
     );
-    await materialiseTree({ gitDir: cached.gitDir, treeOid: order.source.tree, into: work, signal });
+    try {
+      await materialiseTree({ gitDir: cached.gitDir, treeOid: order.source.tree, into: work, signal });
+    } catch (error) {
+      if (error instanceof GitError && !signal.aborted) await cached.distrust();
+      throw error;
+    }
   } catch (error) {
     if (error instanceof UnsafeTreeError) return failed(error.message);
     throw error;

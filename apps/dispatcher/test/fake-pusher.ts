@@ -22,12 +22,20 @@ export interface FakePusher extends AsyncDisposable {
   order(files: Readonly<Record<string, string>>, definition: string): Promise<WorkOrder>;
 }
 
+export interface FakePusherOptions {
+  token?: string;
+  objectFormat?: 'sha1' | 'sha256';
+}
+
 export const REPO = 'acme/api';
 
-export async function startFakePusher({ token }: { token?: string } = {}): Promise<FakePusher> {
+export async function startFakePusher({
+  token,
+  objectFormat = 'sha1',
+}: FakePusherOptions = {}): Promise<FakePusher> {
   const root = await mkdtemp(join(tmpdir(), 'sluice-pusher-'));
   const gitDir = join(root, `${REPO}.git`);
-  await runGit({ args: ['init', '--quiet', '--bare', gitDir] });
+  await runGit({ args: ['init', '--quiet', '--bare', `--object-format=${objectFormat}`, gitDir] });
   const git = async (args: readonly string[], input?: string | Uint8Array): Promise<string> =>
     (await runGit({ gitDir, args, ...(input === undefined ? {} : { input }) })).trim();
   await git(['config', 'http.receivepack', 'true']);

@@ -13,3 +13,4 @@ export { UnsafeTreeError } from './check-tree-entries.ts';
 export { materialiseTree } from './materialise-tree.ts';
 export { GitError, runGit, type GitCommand } from './run-git.ts';
 export { killMarkedProcesses } from './kill-marked-processes.ts';
+export { createGitDir } from './create-git-dir.ts';

@@ -1,6 +1,7 @@
-import { mkdir, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
+import { mkdtemp, readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { createTreeChecker, UnsafeTreeError, type TreeEntry, type TreeLimits } from './check-tree-entries.ts';
+import { createGitDir } from './create-git-dir.ts';
 import { runGit } from './run-git.ts';
 
 export interface MaterialiseOptions {
@@ -28,7 +29,9 @@ export async function materialiseTree(options: MaterialiseOptions): Promise<void
   if (!/^([0-9a-f]{40}|[0-9a-f]{64})$/.test(treeOid))
     throw new TypeError(`treeOid: expected an OID, got ${JSON.stringify(treeOid)}`);
   if ((await readdir(into)).length > 0) throw new TypeError(`into: expected an empty folder, got ${into}`);
-  const privateDir = await createPrivateGitDir(`${into}.git-`, treeOid.length === 64 ? 'sha256' : 'sha1');
+  // A git folder of its own, with the repository's objects: neither the repository's configuration nor its attributes
+  // have a say, and two runs do not share an index.
+  const privateDir = await mkdtemp(`${into}.git-`);
   const bounds = {
     gitDir: privateDir,
     env: { GIT_OBJECT_DIRECTORY: join(gitDir, 'objects'), GIT_WORK_TREE: into },
@@ -36,6 +39,7 @@ export async function materialiseTree(options: MaterialiseOptions): Promise<void
     ...(signal === undefined ? {} : { signal }),
   };
   try {
+    await createGitDir(privateDir, treeOid.length === 64 ? 'sha256' : 'sha1');
     const check = createTreeChecker(limits);
     const listing = await runGit({
       ...bounds,
@@ -49,36 +53,6 @@ export async function materialiseTree(options: MaterialiseOptions): Promise<void
     await rm(privateDir, { recursive: true, force: true });
   }
 }
-
-/**
- * A git folder with an index of its own and without objects, so that neither the repository's configuration nor its
- * attributes have a say, and two runs do not share an index.
- */
-async function createPrivateGitDir(prefix: string, objectFormat: 'sha1' | 'sha256'): Promise<string> {
-  const folder = await mkdtemp(prefix);
-  await Promise.all(['info', 'objects', 'refs'].map((name) => mkdir(join(folder, name))));
-  const extension = objectFormat === 'sha256' ? '[extensions]\nobjectFormat = sha256\n' : '';
-  await Promise.all([
-    writeFile(join(folder, 'HEAD'), 'ref: refs/heads/none\n'),
-    writeFile(join(folder, 'config'), `${CONFIGURATION}${extension}`),
-    // Stronger than any .gitattributes of the tree.
-    writeFile(
-      join(folder, 'info', 'attributes'),
-      '* -text -eol -crlf -ident -filter -working-tree-encoding\n',
-    ),
-  ]);
-  return folder;
-}
-
-const CONFIGURATION = `[core]
-repositoryFormatVersion = 1
-bare = false
-symlinks = true
-fileMode = true
-autocrlf = false
-[checkout]
-workers = 1
-`;
 
 function parseEntry(line: string): TreeEntry {
   const match = /^(\d{6}) (\w+) [0-9a-f]+ +(\d+|-)\t/.exec(line);
