@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { createServer } from 'node:http';
 import { createServer as createSocketServer } from 'node:net';
 import { join } from 'node:path';
-import { expect, test } from 'vitest';
+import { expect, test, vi } from 'vitest';
 import { findContainerEngine } from './container-engine.ts';
 import { startTestServer } from './start-test-server.ts';
 import { useTempFolder } from './temp-folder.ts';
@@ -35,6 +35,25 @@ test.each(['15', '18'])('without an engine, version %s comes with the dependenci
   await server.stop();
   expect(server.choice).toMatch(
     new RegExp(`^PostgreSQL ${version}\\.\\d+ of the dependencies \\(no container engine`),
+  );
+});
+
+test('an engine that cannot start a container is named, and the dependencies serve', async () => {
+  const path = join(folder.path, 'engine.sock');
+  const engine = createServer((request, response) =>
+    response
+      .writeHead(request.url === '/_ping' ? 200 : 500, { 'content-type': 'application/json' })
+      .end('{}'),
+  );
+  await once(engine.listen(path), 'listening');
+  vi.stubEnv('DOCKER_HOST', `unix://${path}`);
+  const server = await startTestServer({ DOCKER_HOST: `unix://${path}` });
+  await server.stop();
+  vi.unstubAllEnvs();
+  engine.closeAllConnections();
+  engine.close();
+  expect(server.choice).toContain(
+    `of the dependencies (the container engine at unix://${path} could not start one: `,
   );
 });
 

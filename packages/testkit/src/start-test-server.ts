@@ -51,6 +51,8 @@ async function embedded(major: PostgresMajor, why: string): Promise<TestServer> 
 }
 
 async function container(major: PostgresMajor, engine: string): Promise<TestServer> {
+  // It looks for an engine in fewer places than we do.
+  process.env['DOCKER_HOST'] ??= engine;
   // Loaded only here: it takes a second that most runs do not need.
   const { GenericContainer } = await import('testcontainers');
   const starting = new GenericContainer(`postgres:${major}-alpine`)

@@ -84,7 +84,7 @@ async function dropDatabase(serverUrl: string, name: string): Promise<void> {
   await onServer(serverUrl, async (client) => {
     try {
       // A closed connection's backend takes a moment to leave.
-      await vi.waitFor(() => assertNoConnections(client, name), { timeout: 15_000, interval: 20 });
+      await vi.waitFor(() => assertNoConnections(client, name), { timeout: 8_000, interval: 20 });
     } finally {
       await client.query(`drop database if exists ${name} with (force)`);
     }
