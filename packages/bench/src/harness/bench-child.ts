@@ -1,0 +1,24 @@
+import { contenderNamed } from '../contenders/contenders.ts';
+import { TASKS } from '../suites/suites.ts';
+import type { TaskNews, TaskOrder } from './bench-process.ts';
+
+/** The other end of a task's process: does what the first message says, answers, and ends. */
+process.once('message', (order: TaskOrder) => void obey(order));
+process.on('disconnect', () => process.exit(1));
+
+async function obey({ task, contender, input }: TaskOrder): Promise<void> {
+  try {
+    const run = TASKS.get(task)?.run;
+    if (run === undefined) throw new Error(`there is no task ${task}`);
+    const output = await run(await contenderNamed(contender), input, (report) => tell({ report }));
+    tell({ output }, 0);
+  } catch (error) {
+    tell({ error: error instanceof Error ? (error.stack ?? error.message) : String(error) }, 1);
+  }
+}
+
+function tell(news: TaskNews, exitCode?: number): void {
+  process.send?.(news, undefined, undefined, () => {
+    if (exitCode !== undefined) process.exit(exitCode);
+  });
+}
