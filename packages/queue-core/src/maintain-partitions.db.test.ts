@@ -200,3 +200,29 @@ test('a claim is not held up by upkeep that waits for a reader', async () => {
     await upkeep;
   });
 });
+
+test('no completion is refused because its partition was attached in that moment', () =>
+  onOneDay(async () => {
+    const COUNT = 400;
+    const worker = createDatabase({
+      connectionString: database.url,
+      applicationName: 'worker',
+      connectionsMax: 8,
+    });
+    try {
+      await fillQueue(database.db, 'a', COUNT);
+      const claims = await claimSome(database.db, 'a', COUNT);
+      const finishOneByOne = async (): Promise<void> => {
+        for (let claim = claims.pop(); claim !== undefined; claim = claims.pop()) {
+          await finishClaims(worker, [{ claim, state: 'done', outcome: 'pass' }]);
+        }
+      };
+      await Promise.all([
+        ...Array.from({ length: 8 }, finishOneByOne),
+        maintainPartitions(database.db, { daysAhead: 0, retentionDays: 30 }),
+      ]);
+      expect(await rowsIn('effect_history')).toBe(COUNT);
+    } finally {
+      await worker.destroy();
+    }
+  }));

@@ -42,8 +42,9 @@ const DAYS_MAX = 3_650;
  * those that ended more than `retentionDays` days ago. Days are of UTC, by the database clock.
  *
  * Claims and enqueues never touch these tables. A completion may wait, for less than a second: a partition is made as
- * a table of its own and attached, which locks only the default partition; and what cannot be locked soon is skipped
- * until the next call. Each step is one transaction, so a crash leaves nothing half done. Several callers take turns.
+ * a table of its own and attached, which keeps writers and readers of the default partition waiting; and what cannot be
+ * locked soon is skipped until the next call. Each step is one transaction, so a crash leaves nothing half done.
+ * Several callers take turns.
  */
 export async function maintainPartitions(
   db: Kysely<DB>,
@@ -135,6 +136,9 @@ async function createPartition(
     (like ${table(parent.name)} including defaults including constraints including indexes including storage)`.execute(
     trx,
   );
+  // The table itself first, against writers: one that has it already, and waits for the default partition only, would
+  // go on with the routing of before and be refused there, "violates partition constraint".
+  await sql`lock table ${table(parent.name)} in share row exclusive mode`.execute(trx);
   await sql`lock table ${fallback} in access exclusive mode`.execute(trx);
   if ((await rowsInTheWay.execute(trx)).rows[0]!.count > 0) {
     await sql`with moved as (delete from ${fallback} where ${inDay} returning *)
