@@ -24,12 +24,16 @@ interface Pending {
   settlement: Settlement;
   /** It was sent, and the connection was lost before the answer: it may have been accepted. */
   isUncertain: boolean;
+  /** How often the database refused a statement that it was in. */
+  refusals: number;
 }
 
 /** A few milliseconds, so that effects that end together share a statement. */
 const GATHER_MS = 2;
 const BATCH_MAX = 500;
 const RETRY = { minMs: 50, maxMs: 2_000 };
+/** A partition attached in this moment refuses a row just like a bad value does; only what lasts is a bad value. */
+const REFUSALS_MAX = 3;
 
 /**
  * Closes claims: gathers what ended for a few milliseconds and sends it as one statement. While the database is away
@@ -67,7 +71,7 @@ export class Completer {
   }
 
   add(claim: Claim, settlement: Settlement): void {
-    this.#pending.set(claim.claimNumber, { claim, settlement, isUncertain: false });
+    this.#pending.set(claim.claimNumber, { claim, settlement, isUncertain: false, refusals: 0 });
     if (!this.#givingUp.signal.aborted) this.#pumping ??= this.#pump();
   }
 
@@ -136,11 +140,14 @@ export class Completer {
       accepted = new Set(await dispatcherCompleteMany(this.#db, completions));
     } catch (error) {
       if (!isFaultOfValues(error)) throw error;
+      for (const pending of batch) pending.refusals += 1;
+      if (batch.every(({ refusals }) => refusals < REFUSALS_MAX)) throw error;
       await this.#completeApart(batch, error);
       return;
     }
-    for (const { claim, outcome } of completions)
-      this.#close(claim, accepted.has(claim.claimNumber) ? outcome : 'stale');
+    for (const [index, { claim, outcome }] of completions.entries()) {
+      this.#close(claim, accepted.has(claim.claimNumber) ? outcome : await this.#verdict(batch[index]!));
+    }
   }
 
   /** One of them cannot be stored: halve until it is alone, and let it not hold up the others. */

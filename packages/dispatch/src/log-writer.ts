@@ -1,4 +1,4 @@
-import { isUnavailable, type DB } from '@sluice/db';
+import { isRetryable, sqlState, type DB } from '@sluice/db';
 import { appendLog, type Claim } from '@sluice/queue-core/dispatcher';
 import type { Kysely } from 'kysely';
 import { bounded, type Clock } from './clock.ts';
@@ -111,7 +111,7 @@ export class LogWriter {
         this.#isStale = (await bounded(this.#clock, left, 'storing output', append)) === 'stale';
         return;
       } catch (error) {
-        if (isUnavailable(error) && this.#clock.now() + RETRY_MS < deadline) {
+        if (isPassing(error) && this.#clock.now() + RETRY_MS < deadline) {
           await this.#clock.sleep(RETRY_MS);
           continue;
         }
@@ -126,4 +126,9 @@ export class LogWriter {
       }
     }
   }
+}
+
+/** A check violation too: a partition attached in this moment refuses rows that were meant for the default one. */
+function isPassing(error: unknown): boolean {
+  return isRetryable(error) || sqlState(error) === '23514';
 }
