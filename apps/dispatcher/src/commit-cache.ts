@@ -151,7 +151,10 @@ async function openRepository(
   objectFormat: 'sha1' | 'sha256',
   signal: AbortSignal,
 ): Promise<Set<string>> {
-  await runGit({ args: ['init', '--quiet', '--bare', `--object-format=${objectFormat}`, gitDir], signal });
+  await runGit({
+    args: ['init', '--quiet', '--bare', '--template=', `--object-format=${objectFormat}`, gitDir],
+    signal,
+  });
   const names = await runGit({ gitDir, signal, args: ['for-each-ref', '--format=%(objectname)', KEPT] });
   return new Set(names.split('\n').filter((name) => name !== ''));
 }

@@ -90,7 +90,7 @@ async function run(
   registerDispatcherMetrics(registry, () => dispatcher.stats);
   log.info({
     event: 'dispatcher_started',
-    dispatcherId: dispatcher.dispatcherId,
+    dispatcher_id: dispatcher.dispatcherId,
     executor: executor.name,
     slots,
     pusher: settings.pusherUrl,

@@ -25,7 +25,7 @@ export type PushedResult =
   | { status: 'refused'; reason: string };
 
 /** A result of the same effect for the same commit may be stored at the same time, by a run for another ref. */
-const RACES_MAX = 5;
+const RACES_MAX = 20;
 
 /**
  * Pushes the result as a child of the result that is there, if any. Storing it and completing the effect are one

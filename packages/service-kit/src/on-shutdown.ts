@@ -52,7 +52,7 @@ export function onShutdown(options: ShutdownOptions): () => void {
   const hurry = (code: number): void => {
     clearTimeout(timer);
     timer = setTimeout(() => {
-      log.error({ event: 'shutdown_timed_out', hurryMs });
+      log.error({ event: 'shutdown_timed_out', hurry_ms: hurryMs });
       finish(code);
     }, hurryMs);
     stop({ hurry: true }).then(() => finish(code), failed);
@@ -65,7 +65,7 @@ export function onShutdown(options: ShutdownOptions): () => void {
     log.info({ event: signals === 1 ? 'shutdown_started' : 'shutdown_hurried', signal });
     if (signals === 1) {
       timer = setTimeout(() => {
-        log.warn({ event: 'shutdown_grace_over', graceMs });
+        log.warn({ event: 'shutdown_grace_over', grace_ms: graceMs });
         signals = 2;
         hurry(1);
       }, graceMs);
