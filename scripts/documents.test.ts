@@ -1,0 +1,56 @@
+import { existsSync, globSync, readFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { ERROR_CATALOGUE } from '@sluice/db';
+import { expect, test } from 'vitest';
+
+const ROOT = join(import.meta.dirname, '..');
+
+const read = (path: string): string => readFileSync(join(ROOT, path), 'utf8');
+
+/** Cells of every table row below a heading (or of the whole page), without back-ticks and escapes. */
+function rows(markdown: string, heading?: string): string[][] {
+  const part =
+    heading === undefined ? markdown : (markdown.split(`\n## ${heading}\n`)[1]?.split('\n## ')[0] ?? '');
+  return part
+    .split('\n')
+    .filter((line) => line.startsWith('| `'))
+    .map((line) =>
+      line
+        .split('|')
+        .slice(1, -1)
+        .map((cell) => cell.trim().replaceAll(/^`|`$|\\/g, '')),
+    );
+}
+
+test('docs/errors.md lists the catalogue', () => {
+  const documented = rows(read('docs/errors.md'));
+  const catalogue = Object.entries(ERROR_CATALOGUE).map(([code, { summary, next }]) => [code, summary, next]);
+  expect(documented).toEqual(catalogue.toSorted(([a = ''], [b = '']) => (a < b ? -1 : 1)));
+});
+
+test.each([
+  ['Pusher', 'apps/pusher/src/settings.ts'],
+  ['Dispatcher', 'apps/dispatcher/src/settings.ts'],
+])('docs/settings.md lists the settings of the %s, in order', (heading, source) => {
+  const declared = [...read(source).matchAll(/name: '([A-Z_]+)',.*?example: '([^']*)'/gs)].map(
+    ([, name, example]) => [name, example],
+  );
+  const documented = rows(read('docs/settings.md'), heading).map(([name, , example]) => [name, example]);
+  expect(declared.length).toBeGreaterThan(5);
+  expect(documented).toEqual(declared);
+});
+
+test('every link between documents leads somewhere', () => {
+  const documents = globSync('{*.md,docs/**/*.md,packages/*/*.md,apps/*/*.md,migrations/*.md}', {
+    cwd: ROOT,
+    exclude: (name) => name === 'node_modules',
+  });
+  expect(documents).toContain('README.md');
+  const broken = documents.flatMap((document) =>
+    [...read(document).matchAll(/\]\(([^)#\s]+)(?:#[^)]*)?\)/g)]
+      .map(([, target = '']) => target)
+      .filter((target) => !/^[a-z]+:/.test(target) && !existsSync(join(ROOT, dirname(document), target)))
+      .map((target) => `${document}: ${target}`),
+  );
+  expect(broken).toEqual([]);
+});
