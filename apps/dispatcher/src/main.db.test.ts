@@ -61,7 +61,7 @@ describe('the dispatcher process', () => {
       SLUICE_EXECUTOR: 'bubblewrap',
     });
     await vi.waitFor(
-      async () => expect(await pusher.git(['for-each-ref', order.resultRef])).not.toBe(''),
+      async () => expect(await pusher.git(['for-each-ref', order.resultRef]), output()).not.toBe(''),
       WAIT,
     );
     const log = await pusher.git(['cat-file', 'blob', `${order.resultRef}:log`]);
@@ -107,7 +107,10 @@ describe('the dispatcher process', () => {
       SLUICE_EXECUTOR: 'bubblewrap',
       SLUICE_GRACE_MS: '600000',
     });
-    await vi.waitFor(async () => expect(await countProcesses(seconds)).toBeGreaterThanOrEqual(2), WAIT);
+    await vi.waitFor(
+      async () => expect(await countProcesses(seconds), output()).toBeGreaterThanOrEqual(2),
+      WAIT,
+    );
     child.kill(first);
     for (const signal of further) {
       await vi.waitFor(() => expect(output()).toContain('shutdown_started'), WAIT);
