@@ -2,6 +2,7 @@ import { existsSync, globSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { ERROR_CATALOGUE } from '@sluice/db';
 import { expect, test } from 'vitest';
+import { parseDefinition } from '../packages/effect-spec/src/index.ts';
 
 const ROOT = join(import.meta.dirname, '..');
 
@@ -53,4 +54,18 @@ test('every link between documents leads somewhere', () => {
       .map((target) => `${document}: ${target}`),
   );
   expect(broken).toEqual([]);
+});
+
+test('every definition in docs/effects.md is one', () => {
+  const examples = [...read('docs/effects.md').matchAll(/```yaml\n([\s\S]*?)```/g)].map((match) => match[1]!);
+  expect(examples.length).toBeGreaterThan(2);
+  for (const example of examples) expect(parseDefinition(example)).toHaveProperty('definition');
+});
+
+test('the files that ARCHITECTURE.md names exist', () => {
+  const named = [...read('ARCHITECTURE.md').matchAll(/`((?:apps|packages)\/[\w./-]+\.ts)`/g)].map(
+    (match) => match[1]!,
+  );
+  expect(named.length).toBeGreaterThan(10);
+  expect(named.filter((path) => !existsSync(join(ROOT, path)))).toEqual([]);
 });
