@@ -57,6 +57,7 @@ async function main(): Promise<void> {
   } finally {
     await services.stop();
     rmSync(localFile, { force: true });
+    say(`Stopped. Everything is kept in ${dataDir}.`);
   }
 }
 
@@ -92,7 +93,8 @@ async function migrateDatabase(url: string): Promise<void> {
 }
 
 function greeting(pusherUrl: string, dataDir: string, databaseName: string): string {
-  const cli = join(PROJECT_ROOT, 'apps', 'cli', 'bin', 'sluice');
+  const cli = shellWord(join(PROJECT_ROOT, 'apps', 'cli', 'bin', 'sluice'));
+  const hello = shellWord(join(PROJECT_ROOT, 'apps', 'local', 'hello.yaml'));
   return `
 Sluice runs.
   push to    ${pusherUrl}/<name>.git
@@ -102,8 +104,14 @@ Sluice runs.
 
 Three lines to try, in any git repository with a commit:
   git remote add sluice ${pusherUrl}/me/first.git
+  ${cli} effect add hello ${hello} --remote sluice
   git push sluice HEAD:refs/heads/main
-  ${cli} queue
+Then read the result:
+  git fetch sluice 'refs/meta/results/*:refs/meta/results/*' && git show refs/meta/results/hello/$(git rev-parse HEAD):log
 
 Ctrl-C stops everything; the next npm start finds everything again.`;
+}
+
+function shellWord(path: string): string {
+  return /^[\w./-]+$/.test(path) ? path : `'${path.replaceAll("'", `'\\''`)}'`;
 }

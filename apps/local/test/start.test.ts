@@ -1,7 +1,9 @@
+import { execFile } from 'node:child_process';
 import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { once } from 'node:events';
 import { join } from 'node:path';
+import { promisify } from 'node:util';
 import {
   commitFiles,
   freePort,
@@ -40,6 +42,17 @@ function readProc(pid: string, file: string): string {
   }
 }
 
+/** As the person at the terminal would, with nothing configured. */
+async function shell(lines: string, cwd: string): Promise<string> {
+  const env = {
+    PATH: process.env['PATH'],
+    HOME: cwd,
+    GIT_CONFIG_NOSYSTEM: '1',
+    SLUICE_DATA_DIR: join(folder.path, 'sluice'),
+  };
+  return (await promisify(execFile)('sh', ['-ec', lines], { cwd, env, timeout: 60_000 })).stdout;
+}
+
 const isLinux = process.platform === 'linux';
 
 test('starts, keeps everything over a restart, and leaves no process and no lock', async () => {
@@ -56,7 +69,14 @@ test('starts, keeps everything over a restart, and leaves no process and no lock
     databaseUrl: expect.stringMatching(/^postgres:\/\/postgres:.+@127\.0\.0\.1:\d+\/postgres$/),
     pusherUrl: `http://127.0.0.1:${port}`,
   });
-  await git(['push', url, 'main']);
+  const [, tried = '', readResult = ''] =
+    /Three lines to try.*\n((?:  .*\n){3})Then read the result:\n(.*)\n/.exec(first.output()) ?? [];
+  await shell(tried, git.folder);
+  const resultRef = `refs/meta/results/hello/${commit}`;
+  await expect
+    .poll(() => git(['ls-remote', url, resultRef]), { timeout: 60_000, interval: 200 })
+    .not.toBe('');
+  expect(await shell(readResult, git.folder)).toBe(`hello from ${commit}\na.txt\n`);
 
   await using other = start(await freePort());
   expect(await other.exited()).toEqual({ code: 1, signal: null });
