@@ -1,7 +1,14 @@
 import type { DB } from '@sluice/db';
-import { fairClaim, readyRepos, type Claim, type ClaimedEffect } from '@sluice/queue-core/dispatcher';
+import {
+  fairClaim,
+  isRepoId,
+  readyRepos,
+  type Claim,
+  type ClaimedEffect,
+} from '@sluice/queue-core/dispatcher';
 import type { Kysely } from 'kysely';
 import { bounded, type Clock } from './clock.ts';
+import type { DispatchEvent } from './dispatch-event.ts';
 import { FairScheduler, type Turn } from './fair-scheduler.ts';
 import { LowWaterMarks } from './low-water-marks.ts';
 
@@ -10,8 +17,8 @@ const CLAIM_MAX = 1_000;
 const SWEEP_PAGE = 1_000;
 /** Repos at their cap that are tried again at once: they may have room by what others closed. */
 const RETRY_FULL_MAX = 500;
-/** A claim that takes longer counts as failed. */
-const CLAIM_BOUND_MS = 15_000;
+/** A claim, or a page of a sweep, that takes longer counts as failed. */
+const CALL_BOUND_MS = 15_000;
 
 /** What a claim brought; `isContended` when all it learned is that other claimers were at the same repos. */
 export interface Catch {
@@ -23,13 +30,20 @@ export interface Catch {
 export class Claimer {
   readonly #db: Kysely<DB>;
   readonly #clock: Clock;
+  readonly #emit: (event: DispatchEvent) => void;
   readonly #defaultCap: number;
   readonly #scheduler: FairScheduler;
   readonly #marks = new LowWaterMarks();
 
-  constructor(options: { db: Kysely<DB>; clock: Clock; defaultCap: number }) {
+  constructor(options: {
+    db: Kysely<DB>;
+    clock: Clock;
+    emit: (event: DispatchEvent) => void;
+    defaultCap: number;
+  }) {
     this.#db = options.db;
     this.#clock = options.clock;
+    this.#emit = options.emit;
     this.#defaultCap = options.defaultCap;
     this.#scheduler = new FairScheduler({ defaultCap: options.defaultCap });
   }
@@ -46,6 +60,7 @@ export class Claimer {
 
   /** A repo may have work: an effect was announced, became due or came back. */
   hint(repoId: string, effectId?: bigint): void {
+    if (!isRepoId(repoId)) return;
     this.#marks.lower(repoId, effectId);
     this.#scheduler.hint(repoId);
   }
@@ -64,12 +79,12 @@ export class Claimer {
   async sweep(): Promise<void> {
     let after: string | undefined;
     for (;;) {
-      const page = await readyRepos(this.#db, {
-        limit: SWEEP_PAGE,
-        ...(after === undefined ? {} : { after }),
-      });
+      const reading = readyRepos(this.#db, { limit: SWEEP_PAGE, after });
+      const page = await bounded(this.#clock, CALL_BOUND_MS, 'a page of a sweep', reading);
       for (const repo of page) {
-        if (repo.isPaused) this.#scheduler.withdraw(repo.repoId);
+        // Put in past our functions: one such id would make every claim that names it fail.
+        if (!isRepoId(repo.repoId)) this.#emit({ name: 'repo_refused', repoId: repo.repoId });
+        else if (repo.isPaused) this.#scheduler.withdraw(repo.repoId);
         else if (repo.hasWaiting) this.#scheduler.announce(repo);
       }
       if (page.length < SWEEP_PAGE) break;
@@ -88,7 +103,7 @@ export class Claimer {
       const claiming = fairClaim(this.#db, { claimedBy, turns, defaultCap: this.#defaultCap });
       const { effects, findings, globalRoom } = await bounded(
         this.#clock,
-        CLAIM_BOUND_MS,
+        CALL_BOUND_MS,
         'a claim',
         claiming,
       );

@@ -9,7 +9,7 @@ import {
 } from '@sluice/queue-core/dispatcher';
 import type { Kysely } from 'kysely';
 import { backoffMs } from './backoff.ts';
-import type { Clock } from './clock.ts';
+import { bounded, type Clock } from './clock.ts';
 import type { DispatchEvent, EffectEnd } from './dispatch-event.ts';
 import { describeError, storableText } from './storable-text.ts';
 
@@ -31,6 +31,8 @@ interface Pending {
 /** A few milliseconds, so that effects that end together share a statement. */
 const GATHER_MS = 2;
 const BATCH_MAX = 500;
+/** A statement that takes longer counts as failed; its fate is then unknown. */
+const SEND_BOUND_MS = 15_000;
 const RETRY = { minMs: 50, maxMs: 2_000 };
 /** A partition attached in this moment refuses a row just like a bad value does; only what lasts is a bad value. */
 const REFUSALS_MAX = 3;
@@ -91,7 +93,7 @@ export class Completer {
       if (this.#pending.size < BATCH_MAX) await this.#clock.sleep(failures === 0 ? GATHER_MS : 0);
       const batch = [...this.#pending.values()].slice(0, BATCH_MAX);
       try {
-        await this.#send(batch);
+        await bounded(this.#clock, SEND_BOUND_MS, 'closing claims', this.#send(batch));
         failures = 0;
       } catch (error) {
         failures += 1;

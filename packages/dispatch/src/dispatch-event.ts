@@ -17,6 +17,8 @@ export type DispatchEvent =
       error?: string;
     }
   | { name: 'claim_failed'; error: unknown }
+  /** Effects wait under a repo id that no function of ours accepts: whoever wrote the rows has to correct it. */
+  | { name: 'repo_refused'; repoId: string }
   /** Claims of this dispatcher that it does not run: an answer was lost on the way. They were handed back. */
   | { name: 'claims_recovered'; count: number }
   | { name: 'completion_delayed'; waiting: number; error: unknown }

@@ -31,6 +31,8 @@ const CONTENDED_MS = 4;
 const LOOKS_AFTER_MS = [30, 300];
 /** First pause before repos at their cap are looked at again; doubles up to the poll interval. */
 const FULL_MS_MIN = 25;
+/** A call to the database that takes longer counts as failed. */
+const CALL_BOUND_MS = 15_000;
 /** Bounds of the last steps of a stop. */
 const ABORT_BOUND_MS = 5_000;
 const CONFIRM_BOUND_MS = 5_000;
@@ -80,7 +82,7 @@ export class Dispatcher {
     const { db, clock, emit } = parts;
     this.#parts = parts;
     this.#wakeUp = new WakeUp(clock);
-    this.#claimer = new Claimer({ db, clock, defaultCap: parts.repoCap });
+    this.#claimer = new Claimer({ db, clock, emit, defaultCap: parts.repoCap });
     this.#completer = new Completer({
       db,
       clock,
@@ -274,23 +276,27 @@ export class Dispatcher {
   }
 
   async #setSleeping(id: string, isSleeping: boolean): Promise<void> {
-    await setSleeping(this.#parts.db, id, isSleeping);
+    await this.#bounded('falling asleep or waking', setSleeping(this.#parts.db, id, isSleeping));
     this.#isSleeping = isSleeping;
   }
 
   /** Hands back claims in our name that we do not run: the answer to the claim never came. No claim is under way now. */
   async #recoverClaims(id: string): Promise<void> {
-    const open = await dispatcherClaimsOf(this.#parts.db, id);
+    const open = await this.#bounded('reading own claims', dispatcherClaimsOf(this.#parts.db, id));
     const lost = open.filter(
       ({ claimNumber }) => !this.#runner.has(claimNumber) && !this.#completer.has(claimNumber),
     );
     if (lost.length > 0) {
       // Some of them may have been closed since the look.
-      const count = await dispatcherHandBack(this.#parts.db, lost);
+      const count = await this.#bounded('handing back', dispatcherHandBack(this.#parts.db, lost));
       if (count > 0) this.#parts.emit({ name: 'claims_recovered', count });
       for (const { repoId, effectId } of lost) this.#claimer.hint(repoId, effectId);
     }
     this.#mayHaveLostClaims = false;
+  }
+
+  async #bounded<T>(what: string, work: Promise<T>): Promise<T> {
+    return await bounded(this.#parts.clock, CALL_BOUND_MS, what, work);
   }
 
   #onEnded(effect: ClaimedEffect, result: RunResult, cause: AbortCause | undefined): void {

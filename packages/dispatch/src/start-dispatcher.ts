@@ -56,7 +56,7 @@ export interface RunningDispatcher {
   /**
    * Stops claiming, hands back what has not started, waits for the rest up to the grace, then aborts and hands back.
    * No attempt is spent by handing back. With `hurry`, also in a second call, it aborts at once. Ends within the grace
-   * and some 15 s, whatever the database does.
+   * and some 20 s, whatever the database does.
    */
   stop(options?: { hurry?: boolean }): Promise<void>;
   /** Resolves when it finds nothing to run, runs nothing, and has closed every claim. Scheduled effects are not waited for. */
@@ -98,6 +98,9 @@ function assertParts(parts: DispatcherParts): void {
   assertWhole('repoCap', parts.repoCap, 1, 100_000);
   assertWhole('leaseMs', parts.leaseMs, 1, MS_MAX);
   assertWhole('beatMs', parts.beatMs, 1, MS_MAX);
+  if (parts.leaseMs < 2 * parts.beatMs) {
+    throw invalid(`leaseMs: expected at least two beats of ${parts.beatMs} ms, got ${parts.leaseMs}.`);
+  }
   assertWhole('pollMs', parts.pollMs, 1, MS_MAX);
   assertWhole('graceMs', parts.graceMs, 0, MS_MAX);
   assertWhole('retryMinMs', parts.retry.minMs, 0, MS_MAX);
@@ -109,8 +112,9 @@ const MS_MAX = 2 ** 31 - 1;
 
 function assertWhole(name: string, value: number, min: number, max: number): void {
   if (Number.isInteger(value) && value >= min && value <= max) return;
-  throw new SluiceError(
-    'invalid_argument',
-    `${name}: expected a whole number from ${min} to ${max}, got ${String(value)}.`,
-  );
+  throw invalid(`${name}: expected a whole number from ${min} to ${max}, got ${String(value)}.`);
+}
+
+function invalid(problem: string): SluiceError {
+  return new SluiceError('invalid_argument', `startDispatcher: ${problem} Correct the option.`);
 }

@@ -1,15 +1,19 @@
 import type { DB } from '@sluice/db';
 import { dispatcherRequeueStale, maintainPartitions, promoteDue } from '@sluice/queue-core/dispatcher';
 import type { Kysely } from 'kysely';
-import type { Clock } from './clock.ts';
+import { bounded, type Clock } from './clock.ts';
 import type { DispatchEvent } from './dispatch-event.ts';
 
 /** Claims of claimants that no dispatcher row stands for: somebody's own worker, so far as we know. */
 const UNREGISTERED_CLAIM_MS = 15 * 60_000;
 const PROMOTE_MAX = 1_000;
+/** A task that takes longer counts as failed, so that the others are done; dropping old rows may take an hour. */
+const TASK_BOUND_MS = 30_000;
 /** Floor between two rounds, whatever is said to be due. */
 const ROUND_MS_MIN = 10;
 const PARTITIONS_EVERY_MS = 3_600_000;
+/** After a failure, or when a partition had to be skipped. */
+const PARTITIONS_RETRY_MS = 60_000;
 const PARTITION_DAYS_AHEAD = 3;
 
 /** What has to be done from time to time by whoever is alive. A failing task is reported and holds up no other. */
@@ -23,7 +27,7 @@ export class Upkeep {
   readonly #onDue: (repoId: string, effectId: bigint) => void;
   readonly #sweep: () => Promise<void>;
   readonly #stop: AbortSignal;
-  #partitionsAt = -Infinity;
+  #partitionsDueAt = -Infinity;
   #partitions: Promise<void> | undefined;
 
   constructor(options: {
@@ -65,9 +69,13 @@ export class Upkeep {
     const nextDueInMs = await this.#attempt('promote_due', () => this.#promoteDue());
     await this.#attempt('sweep', this.#sweep);
     // Its own pace and nobody waits for it: it may have to wait for a lock.
-    if (this.#clock.now() - this.#partitionsAt > PARTITIONS_EVERY_MS) {
-      this.#partitionsAt = this.#clock.now();
-      this.#partitions = this.#attempt('maintain_partitions', () => this.#maintainPartitions());
+    if (this.#clock.now() >= this.#partitionsDueAt) {
+      this.#partitionsDueAt = this.#clock.now() + PARTITIONS_RETRY_MS;
+      this.#partitions = this.#attempt(
+        'maintain_partitions',
+        () => this.#maintainPartitions(),
+        PARTITIONS_EVERY_MS,
+      );
     }
     return nextDueInMs ?? null;
   }
@@ -88,14 +96,17 @@ export class Upkeep {
     const days = { daysAhead: PARTITION_DAYS_AHEAD, retentionDays: this.#retentionDays };
     const { created, dropped, skipped } = await maintainPartitions(this.#db, days);
     this.#emit({ name: 'partitions_maintained', created, dropped, skipped });
+    this.#partitionsDueAt =
+      this.#clock.now() + (skipped.length === 0 ? PARTITIONS_EVERY_MS : PARTITIONS_RETRY_MS);
   }
 
   async #attempt<T>(
     task: Extract<DispatchEvent, { name: 'upkeep_failed' }>['task'],
     run: () => Promise<T>,
+    boundMs = TASK_BOUND_MS,
   ): Promise<T | undefined> {
     try {
-      return await run();
+      return await bounded(this.#clock, boundMs, task, run());
     } catch (error) {
       this.#emit({ name: 'upkeep_failed', task, error });
       return undefined;

@@ -1,4 +1,6 @@
+import { SCHEMA } from '@sluice/db';
 import { useTestDatabase } from '@sluice/testkit';
+import { sql } from 'kysely';
 import { expect, test } from 'vitest';
 import { enqueue, names, PASS, useDispatchers } from './dispatchers.ts';
 import { until } from './until.ts';
@@ -92,4 +94,34 @@ test('a run that completed its claim itself is left alone', async () => {
   await dispatcher.idle();
   expect(dispatcher.of('effect_ended')).toMatchObject([{ how: 'settled' }]);
   expect(await db.selectFrom('effect_history').selectAll().execute()).toEqual([]);
+});
+
+test('a row under an impossible repo id is reported and holds up no other', async () => {
+  const { db } = database;
+  await db.insertInto('effect_queue').values({ repo_id: 'not a repo id', payload: '' }).execute();
+  await enqueue(db, ['a'], 3);
+  const dispatcher = await start(() => Promise.resolve(PASS));
+  await until('the others have run', () => dispatcher.stats.completed === 3);
+  await until('it is reported', () => dispatcher.of('repo_refused').length > 0);
+  expect(dispatcher.of('repo_refused')[0]).toEqual({ name: 'repo_refused', repoId: 'not a repo id' });
+  expect(dispatcher.of('claim_failed')).toEqual([]);
+});
+
+test('partitions for the coming days are made at the start', async () => {
+  const dispatcher = await start(() => Promise.resolve(PASS));
+  await until('it has seen to them', () => dispatcher.of('partitions_maintained').length === 1);
+  const { rows } = await sql`
+    select 1 from pg_inherits where inhparent = ${`${SCHEMA}.effect_history`}::text::regclass`.execute(
+    database.db,
+  );
+  expect(rows.length).toBeGreaterThanOrEqual(5);
+});
+
+test.each([
+  [{ slots: 0 }, 'slots: expected a whole number from 1 to 100000, got 0'],
+  [{ repoCap: 1.5 }, 'repoCap: expected a whole number from 1 to 100000, got 1.5'],
+  [{ pollMs: Number.NaN }, 'pollMs: expected a whole number'],
+  [{ beatMs: 5_000, leaseMs: 5_000 }, 'leaseMs: expected at least two beats of 5000 ms, got 5000'],
+])('%o is refused', async (options, message) => {
+  await expect(start(() => Promise.resolve(PASS), options)).rejects.toThrow(message);
 });

@@ -15,11 +15,10 @@ function stoppedHeart() {
   const clock = {
     ...systemClock,
     sleep: async (ms: number, signal?: AbortSignal) => {
-      if (ms !== BEAT_MS || resume.signal.aborted) return await systemClock.sleep(Math.min(ms, 200), signal);
-      return await systemClock.sleep(
-        600_000,
-        signal === undefined ? resume.signal : AbortSignal.any([resume.signal, signal]),
-      );
+      if (ms !== BEAT_MS) return await systemClock.sleep(ms, signal);
+      if (resume.signal.aborted) return await systemClock.sleep(5_000, signal);
+      const either = signal === undefined ? resume.signal : AbortSignal.any([resume.signal, signal]);
+      return await systemClock.sleep(600_000, either);
     },
   };
   return { clock, beatMs: BEAT_MS, resume: () => resume.abort() };
@@ -38,10 +37,15 @@ test('a dispatcher whose heart stopped loses its claims; another runs them as at
       return { status: 'done', outcome: 'pass', reason: 'by the first' };
     },
     // Only this one claims for now, and it does not judge itself.
-    { clock: heart.clock, beatMs: heart.beatMs, leaseMs: 300, pollMs: 600_000 },
+    { clock: heart.clock, beatMs: heart.beatMs, leaseMs: 2 * heart.beatMs, pollMs: 600_000 },
   );
   await until('the first runs it', () => first.stats.running === 1);
   const firstId = first.dispatcherId;
+  await db
+    .updateTable('dispatcher')
+    .set({ heartbeat_at: new Date(0) })
+    .where('dispatcher_id', '=', firstId)
+    .execute();
   const second = await start(({ attempt }) =>
     Promise.resolve({ status: 'done', outcome: 'pass', reason: `by the second, attempt ${attempt}` }),
   );

@@ -21,13 +21,18 @@ export function assertText(field: string, value: unknown, bytesMax: number): ass
 
 /** Refuses what cannot be the key of a repository, by the rule that the table `repo` has. */
 export function assertRepoId(field: string, value: unknown): asserts value is string {
-  if (typeof value === 'string' && /^[A-Za-z0-9._/@:+-]{1,200}$/.test(value)) return;
+  if (typeof value === 'string' && isRepoId(value)) return;
   throw invalid(
     field,
     'a repo id of 1 to 200 characters such as acme/api',
     value,
     'Use A-Z a-z 0-9 . _ / @ : + -',
   );
+}
+
+/** Whether a text from outside (a notification, a row that somebody else wrote) can name a repo. */
+export function isRepoId(value: string): boolean {
+  return /^[A-Za-z0-9._/@:+-]{1,200}$/.test(value);
 }
 
 /** Refuses what is not an array or is longer than one call may be. */

@@ -2,6 +2,7 @@
  * The door for whoever drains the queue across all repositories: the one deliberate exception to the namespace rule,
  * because an effect waiting to run is not repository state.
  */
+export { isRepoId } from './assert-argument.ts';
 export { effectId, type EffectId } from './effect-id.ts';
 export type { Claim, ClaimedEffect, Outcome } from './claim.ts';
 export { fairClaim, type ClaimFinding, type FairClaim, type FairClaimOptions } from './fair-claim.ts';
