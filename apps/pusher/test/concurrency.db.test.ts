@@ -62,7 +62,7 @@ test('of pushes with overlapping refs in opposite order, one wins whole and the 
       ({ text }) => text.includes('ok refs/heads/a') && text.includes('ok refs/heads/b'),
     );
     const lost = answers.map(({ text }) => text.includes('stale'));
-    expect(won.toSorted()).toEqual([false, true]);
+    expect(won.toSorted((a, b) => Number(a) - Number(b))).toEqual([false, true]);
     expect(lost).toEqual(won.map((one) => !one));
     const rows = await pusher.database.db
       .selectFrom('ref')

@@ -1,7 +1,7 @@
 import { request } from 'node:http';
 import { decodePkt, encodePkt, FLUSH } from '../src/wire/pkt-line.ts';
 
-export const ZERO = '0'.repeat(40);
+const ZERO = '0'.repeat(40);
 
 /** A pack without objects, for refs whose objects are there already. */
 export const EMPTY_PACK = Buffer.from(

@@ -13,7 +13,7 @@ export function repoFolder(dataDir: string, repoId: string, objectFormat: Object
 }
 
 /** Whether there is a folder that the pusher made: a file or a link in its place is not one. */
-export async function isRepoFolder(folder: string): Promise<boolean> {
+async function isRepoFolder(folder: string): Promise<boolean> {
   const found = await lstat(folder).catch(() => undefined);
   return found?.isDirectory() === true;
 }

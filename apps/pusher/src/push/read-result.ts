@@ -31,7 +31,7 @@ export async function readResult(
 }
 
 /** Checks the text of a `result.json`. Fields that are not known here are left alone. */
-export function parseResult(text: string): Result | string {
+function parseResult(text: string): Result | string {
   let value: unknown;
   try {
     value = JSON.parse(text);
