@@ -9,7 +9,7 @@ import { setTimeout } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { encodeWorkOrder } from '@sluice/effect-spec';
 import { useTestDatabase } from '@sluice/testkit';
-import { describe, expect, it, onTestFinished, vi } from 'vitest';
+import { describe, expect, it, onTestFailed, onTestFinished, vi } from 'vitest';
 import { REPO, startFakePusher } from '../test/fake-pusher.ts';
 
 const MAIN = fileURLToPath(new URL('main.ts', import.meta.url));
@@ -22,6 +22,7 @@ function startMain(env: Record<string, string>, args: readonly string[] = []) {
     stdio: ['ignore', 'pipe', 'pipe'],
   });
   onTestFinished(() => void child.kill('SIGKILL'));
+  onTestFailed(() => void process.stderr.write(output.join('')));
   const output: string[] = [];
   child.stdout.on('data', (chunk: Buffer) => output.push(chunk.toString()));
   return {
@@ -61,7 +62,7 @@ describe('the dispatcher process', () => {
       SLUICE_EXECUTOR: 'bubblewrap',
     });
     await vi.waitFor(
-      async () => expect(await pusher.git(['for-each-ref', order.resultRef]), output()).not.toBe(''),
+      async () => expect(await pusher.git(['for-each-ref', order.resultRef])).not.toBe(''),
       WAIT,
     );
     const log = await pusher.git(['cat-file', 'blob', `${order.resultRef}:log`]);
@@ -107,10 +108,7 @@ describe('the dispatcher process', () => {
       SLUICE_EXECUTOR: 'bubblewrap',
       SLUICE_GRACE_MS: '600000',
     });
-    await vi.waitFor(
-      async () => expect(await countProcesses(seconds), output()).toBeGreaterThanOrEqual(2),
-      WAIT,
-    );
+    await vi.waitFor(async () => expect(await countProcesses(seconds)).toBeGreaterThanOrEqual(2), WAIT);
     child.kill(first);
     for (const signal of further) {
       await vi.waitFor(() => expect(output()).toContain('shutdown_started'), WAIT);
