@@ -2,6 +2,7 @@ import { decodeWorkOrder } from '@sluice/effect-spec';
 import { claimEffects, completeEffect, type ClaimedEffect } from '@sluice/queue-core/repo';
 import { commitFiles, defineEffect, gitIn, makeRepo, type Git } from '@sluice/testkit';
 import { expect, test } from 'vitest';
+import { preamble, reportOf, sendPush } from './raw-push.ts';
 import { usePusher } from './use-pusher.ts';
 
 const pusher = usePusher();
@@ -147,6 +148,9 @@ test('who lost the claim cannot write a result', async () => {
   expect([late.code, late.stderr]).toEqual([128, expect.stringContaining('is gone')]);
   const unknown = s.claimUrl.replace(/_claim\/\d+/, '_claim/999999999');
   expect((await s.work.attempt(['push', unknown, `${result}:${s.resultRef}`])).code).toBe(128);
+  // Sent a second time without a new look at the refs, as curl does by itself when a connection breaks.
+  const repeated = await sendPush(s.claimUrl, preamble([{ new: result, name: s.resultRef }]));
+  expect(reportOf(repeated)).toContain(`ng ${s.resultRef} claim ${s.claim.claimNumber} is gone`);
   const elsewhere = s.claimUrl.replace(s.repoId, 'other/repo');
   expect((await s.work.attempt(['push', elsewhere, `${result}:${s.resultRef}`])).code).toBe(128);
   expect(await resultRefsOf(s)).toEqual([]);

@@ -59,9 +59,16 @@ export async function serveReceivePack(
       lines: [],
     });
   }
+  const { commands, capabilities } = opening.preamble;
   const target = await findTarget(pusher, address, opening.preamble);
-  const reports = judgeCommands(opening.preamble.commands, target);
-  if (reports !== null) return await refuse(opening.preamble.capabilities, { refs: reports, lines: [] });
+  // In a report, since git hides the text of any other answer here: a dispatcher whose last answer was lost sends its
+  // result a second time, and has to learn that the first one was taken.
+  if (target === 'claim_is_gone') {
+    const { message } = claimIsGone(address.claimNumber!);
+    return await refuse(capabilities, { refs: refuseAll(commands, message), lines: [] });
+  }
+  const reports = judgeCommands(commands, target);
+  if (reports !== null) return await refuse(capabilities, { refs: reports, lines: [] });
   await ensureRepoFolder(target.folder, address.repoId, target.objectFormat);
   const release = await pusher.slots.take(address.repoId);
   try {
@@ -123,12 +130,16 @@ interface Target {
   claimRef: string | null;
 }
 
-async function findTarget(pusher: Pusher, address: RepoAddress, preamble: Preamble): Promise<Target> {
+async function findTarget(
+  pusher: Pusher,
+  address: RepoAddress,
+  preamble: Preamble,
+): Promise<Target | 'claim_is_gone'> {
   const { repoId, claimNumber } = address;
   const state = await readRepo(pusher.db, repoId);
   if (claimNumber !== undefined && state === undefined) throw noSuchRepository(address);
   const claimRef = claimNumber === undefined ? null : await readClaimRef(pusher.db, { repoId, claimNumber });
-  if (claimNumber !== undefined && claimRef === null) throw claimIsGone(claimNumber);
+  if (claimNumber !== undefined && claimRef === null) return 'claim_is_gone';
   const objectFormat = state?.objectFormat ?? preamble.objectFormat;
   return { folder: repoFolder(pusher.settings.dataDir, repoId, objectFormat), objectFormat, claimRef };
 }
@@ -194,7 +205,9 @@ async function receive(
   }
   if (!response.headersSent)
     throw new HttpError(500, 'git could not take the push; the server log has the cause');
-  response.end();
+  // An answer that breaks off must look like it: git waits for ever for the rest of one that ends properly.
+  if (end.isAnswered) response.end();
+  else response.destroy();
   await refresh(pusher, address.repoId);
 }
 

@@ -64,7 +64,8 @@ async function copyAnswer(
       if (!response.write(chunk)) await untilDrained(response, idleMs);
     }
     const code = await git.exited;
-    if (code === 0 || response.headersSent) response.end();
+    if (code === 0) response.end();
+    else if (response.headersSent) response.destroy();
     else if (!response.destroyed)
       throw unavailable('git could not serve the request', new Error(git.errors()));
   } finally {

@@ -1,5 +1,5 @@
 import { once } from 'node:events';
-import type { Readable, Writable } from 'node:stream';
+import { pipeline, type Readable, type Writable } from 'node:stream';
 import { HOOK_PIPES, LIST_END, VERDICT_OK } from '../git/write-hooks.ts';
 import { startGit, type GitProcess } from '../git/start-git.ts';
 import type { Command } from '../wire/preamble.ts';
@@ -40,6 +40,8 @@ export interface Decision {
 /** How a push ended, once git has ended. */
 export interface ReceivePackEnd {
   exitCode: number | null;
+  /** Whether the client was given a whole answer. */
+  isAnswered: boolean;
   errors: string;
   /** Why the client's bytes were not complete. */
   inputError: Error | null;
@@ -74,7 +76,8 @@ export async function runReceivePack(options: ReceivePackOptions): Promise<Recei
     await output;
     const exitCode = await git.exited;
     const inputError = await input;
-    return { exitCode, errors: git.errors(), inputError };
+    const isAnswered = options.isBanded ? injector.hasEnded : exitCode === 0;
+    return { exitCode, isAnswered, errors: git.errors(), inputError };
   } finally {
     clearTimeout(deadline);
     git.end('SIGKILL');
@@ -112,7 +115,8 @@ async function copyOutput(
   injector: SidebandInjector,
   onOutput: (chunk: Buffer) => void,
 ): Promise<void> {
-  git.stdout.pipe(injector);
+  // Not `pipe`: it would leave the injector waiting for ever if git's output broke off.
+  pipeline(git.stdout, injector, () => {});
   try {
     for await (const chunk of injector as AsyncIterable<Buffer>) onOutput(chunk);
   } catch {

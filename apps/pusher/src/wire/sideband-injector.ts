@@ -20,6 +20,11 @@ export class SidebandInjector extends Transform {
     this.#isBanded = isBanded;
   }
 
+  /** Whether git's last packet has passed. */
+  get hasEnded(): boolean {
+    return this.#isEnded;
+  }
+
   /** Shows lines at the next packet boundary. Lines that come after git's last packet are dropped. */
   show(lines: readonly string[]): void {
     if (!this.#isBanded || this.#isEnded) return;
