@@ -1,12 +1,6 @@
+import assert from 'node:assert/strict';
 import { EventEmitter } from 'node:events';
-import {
-  Logger,
-  makeWorkerUtils,
-  run,
-  runMigrations,
-  type RunnerOptions,
-  type WorkerEvents,
-} from 'graphile-worker';
+import { Logger, makeWorkerUtils, run, runMigrations, type WorkerEvents } from 'graphile-worker';
 import pg from 'pg';
 import {
   CONNECTIONS,
@@ -47,7 +41,7 @@ export const graphileWorker: Contender = {
       async enqueueMany(jobs) {
         await utils.addJobs(jobs.map((job) => ({ identifier: 'effect', payload: encodeJob(job) })));
       },
-      work: (options) => work(url, options),
+      work: (options) => work(pool, options),
       async isDrained() {
         const { rows } = await pool.query('select 1 from graphile_worker._private_jobs limit 1');
         return rows.length === 0;
@@ -73,26 +67,34 @@ function lockTimeoutSeconds(): number {
   return Number(hours) * 3_600;
 }
 
-async function work(url: string, options: WorkOptions): Promise<Worker> {
+async function work(pool: pg.Pool, options: WorkOptions): Promise<Worker> {
   const isThroughput = options.purpose === 'throughput';
-  const worker = isThroughput ? THROUGHPUT : { concurrentJobs: options.slots };
+  const wanted = isThroughput ? THROUGHPUT : { concurrentJobs: options.slots };
   const events = new EventEmitter() as WorkerEvents;
+  let settings: object | undefined;
   let largestFetch = 0;
+  events.on('pool:create', ({ ctx }) => {
+    settings = ctx.resolvedPreset.worker;
+  });
   events.on('localQueue:getJobs:complete', ({ jobs }) => {
     largestFetch = Math.max(largestFetch, jobs.length);
   });
-  const runnerOptions: RunnerOptions = {
-    connectionString: url,
-    maxPoolSize: CONNECTIONS,
+  const runner = await run({
+    pgPool: pool,
     noHandleSignals: true,
     logger: silent,
     events,
-    preset: { worker },
+    preset: { worker: wanted },
     taskList: { effect: (payload) => options.run(payload as Job) },
-  };
-  const runner = await run(runnerOptions);
+  });
   return {
     assertSettings() {
+      // It fills in the settings that were left out.
+      assert.partialDeepStrictEqual(
+        settings,
+        wanted,
+        'graphile-worker does not run with the settings it was given',
+      );
       if (isThroughput && largestFetch !== THROUGHPUT.localQueue.size)
         throw new Error(
           `graphile-worker: expected fetches of ${THROUGHPUT.localQueue.size}, got ${largestFetch}`,

@@ -87,6 +87,8 @@ async function started(url: string, options: ConstructorOptions = {}): Promise<P
 async function work(boss: PgBoss, { purpose, slots, run }: WorkOptions): Promise<Worker> {
   const isThroughput = purpose === 'throughput';
   if (!isThroughput) await boss.updateQueue(QUEUE, { notify: true });
+  const settings = await boss.getQueue(QUEUE);
+  if (!isThroughput && settings?.notify !== true) throw new Error('pg-boss: expected a queue that notifies');
   let largestBatch = 0;
   await boss.work<Job>(
     QUEUE,

@@ -1,5 +1,5 @@
 import { createDatabase, createPool, migrate, SCHEMA, table, type DB } from '@sluice/db';
-import { startDispatcher } from '@sluice/dispatch';
+import { startDispatcher, type DispatchEvent } from '@sluice/dispatch';
 import { dispatcherCompleteMany, fairClaim, readyRepos } from '@sluice/queue-core/dispatcher';
 import { enqueueEffect, enqueueEffects } from '@sluice/queue-core/repo';
 import { Kysely, PostgresDialect, sql } from 'kysely';
@@ -52,10 +52,7 @@ function openSession(url: string): CappedSession {
           await run(JSON.parse(effect.payload) as Job);
           return { status: 'done', outcome: 'pass' };
         },
-        onEvent: (event) => {
-          if ('error' in event && event.error instanceof Error)
-            process.stderr.write(`sluice: ${event.name}: ${event.error.message}\n`);
-        },
+        onEvent: failOnError,
       });
       return {
         assertSettings() {
@@ -118,6 +115,15 @@ function openClaims(url: string): ClaimBench {
     },
     close: () => db.destroy(),
   };
+}
+
+/** A measurement during which something failed and was retried says nothing: it ends the process. */
+function failOnError(event: DispatchEvent): void {
+  if (!('error' in event) || !(event.error instanceof Error)) return;
+  const { name, error } = event;
+  setImmediate(() => {
+    throw new Error(`sluice: ${name}`, { cause: error });
+  });
 }
 
 function open(url: string, onStatement?: (text: string, ms: number) => void): Kysely<DB> {

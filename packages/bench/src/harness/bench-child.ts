@@ -5,6 +5,7 @@ import type { TaskNews, TaskOrder } from './bench-process.ts';
 /** The other end of a task's process: does what the first message says, answers, and ends. */
 process.once('message', (order: TaskOrder) => void obey(order));
 process.on('disconnect', () => process.exit(1));
+process.on('uncaughtException', (error) => tell({ error: describe(error) }, 1));
 
 async function obey({ task, contender, input }: TaskOrder): Promise<void> {
   try {
@@ -13,8 +14,14 @@ async function obey({ task, contender, input }: TaskOrder): Promise<void> {
     const output = await run(await contenderNamed(contender), input, (report) => tell({ report }));
     tell({ output }, 0);
   } catch (error) {
-    tell({ error: error instanceof Error ? (error.stack ?? error.message) : String(error) }, 1);
+    tell({ error: describe(error) }, 1);
   }
+}
+
+function describe(error: unknown): string {
+  if (!(error instanceof Error)) return String(error);
+  const cause = error.cause === undefined ? '' : `\nbecause of ${describe(error.cause)}`;
+  return `${error.stack ?? error.message}${cause}`;
 }
 
 function tell(news: TaskNews, exitCode?: number): void {

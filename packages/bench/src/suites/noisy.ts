@@ -14,9 +14,9 @@ export const noisy: Suite = {
   about: `one repo with a huge backlog, ${LIGHT_REPOS} light repos with ${ARRIVALS_PER_SECOND} effects per second in all; milliseconds from call to start`,
   tasks: [waitsTask, sharesTask],
   async run(bench): Promise<Finding[]> {
-    const noise = bench.isQuick ? 300_000 : 1_000_000;
+    const noise = bench.isQuick ? 200_000 : 1_000_000;
     // A light effect waits for all of it: the peers' wait grows with it, and a small one tells enough.
-    const noiseOfPeers = bench.isQuick ? 10_000 : 50_000;
+    const noiseOfPeers = bench.isQuick ? 4_000 : 50_000;
     const waits = new Map<string, { p50: number; p99: number }[]>();
     const shares: number[] = [];
     const measure = async (label: string, contender: ContenderName, backlog: number): Promise<void> => {

@@ -25,8 +25,8 @@ export const pinnedXmin: Suite = {
     'a drain while an old transaction holds the xmin horizon; effects per second of the last sixth, held and free',
   tasks: [drainTask, loadTask],
   async run(bench) {
-    const effects = bench.isQuick ? 90_000 : 300_000;
-    const ofPeers = bench.isQuick ? 24_000 : 300_000;
+    const effects = bench.isQuick ? 72_000 : 300_000;
+    const ofPeers = bench.isQuick ? 18_000 : 300_000;
     const entrants: Entrant[] = [
       { label: 'sluice, 1,000 repos', contender: 'sluice', effects, repos: 1_000 },
       { label: 'sluice, one repo', contender: 'sluice', effects, repos: 1 },
