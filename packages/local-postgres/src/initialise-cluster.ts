@@ -44,7 +44,6 @@ export async function initialiseCluster(options: InitialiseOptions): Promise<Clu
     await runInitdb(options, unfinished, passwordFile);
     renameSync(unfinished, pgData);
   }
-  giveTo(pgData, runAs.uid);
   return { pgData, password: readFileSync(passwordFile, 'utf8') };
 }
 

@@ -10,7 +10,7 @@ import { endFormerServer, endServer } from './former-server.ts';
 import { freePort } from './free-port.ts';
 import { initialiseCluster, type Cluster } from './initialise-cluster.ts';
 import { supervise } from './supervisor.ts';
-import { unprivileged } from './unprivileged.ts';
+import { giveTo, unprivileged } from './unprivileged.ts';
 
 export type { PostgresMajor } from './find-binaries.ts';
 
@@ -86,6 +86,8 @@ async function start(options: LocalPostgresOptions, end: { removeAfter?: string 
     runAs,
   });
   await endFormerServer(cluster.pgData);
+  // Only now: a server that is still stopping, as another user, would leave files behind that this one cannot read.
+  giveTo(cluster.pgData, runAs.uid);
 
   const logFile = join(options.dataDir, 'postgres.log');
   for (let attempt = 1; ; attempt += 1) {
