@@ -32,7 +32,7 @@ export const sluiceContender: Contender = {
 function openSession(url: string): CappedSession {
   let claimMs = 0;
   const db = open(url, (text, ms) => {
-    if (text.includes('pg_try_advisory_xact_lock') || text.includes('insert into "sluice"."effect_claim"'))
+    if (text.includes('pg_try_advisory_xact_lock') || text.includes(`insert into "${SCHEMA}"."effect_claim"`))
       claimMs += ms;
   });
   return {

@@ -21,7 +21,10 @@ export async function runSuite(suite: Suite, isQuick: boolean): Promise<SuiteRes
     isQuick,
     createDatabase: (contender) =>
       server.createDatabase(contender, (url) => startTask(installTask, contender, { url }).output),
-    run: (task, contender, input) => startTask(task, contender, input).output,
+    run(task, contender, input) {
+      say(`${contender}: ${task.name}`);
+      return startTask(task, contender, input).output;
+    },
     start: startTask,
     *rounds({ quick, full }) {
       const most = isQuick ? quick : full;

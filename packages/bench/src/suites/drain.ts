@@ -33,7 +33,7 @@ export const drain: Suite = {
     'no-op effects of 1,000 repos, enqueued before; effects per second until all are closed in the database',
   tasks: [drainTask, loadTask, setCapsTask],
   async run(bench) {
-    const effects = bench.isQuick ? 30_000 : 200_000;
+    const effects = bench.isQuick ? 24_000 : 200_000;
     const entrants: Entrant[] = [
       { label: 'sluice', contender: 'sluice', effects },
       { label: 'sluice, capped', contender: 'sluice', effects, isCapped: true },
