@@ -2,13 +2,16 @@ import { describe, expect, it } from 'vitest';
 import { LogPrinter } from './log-printer.ts';
 
 function print(
-  pieces: readonly (readonly [claim: bigint, attempt: number, bytes: string | Uint8Array])[],
+  pieces: readonly (readonly [claim: bigint, attempt: number, bytes: string | Uint8Array, seq?: number])[],
   isTTY: boolean,
 ): string {
   const written: Buffer[] = [];
   const printer = new LogPrinter({ isTTY, write: (chunk) => written.push(Buffer.from(chunk)) });
-  for (const [claimNumber, attempt, bytes] of pieces)
-    printer.print({ claimNumber, attempt, bytes: Buffer.from(bytes) });
+  const last = new Map<bigint, number>();
+  for (const [claimNumber, attempt, bytes, seq = (last.get(claimNumber) ?? 0) + 1] of pieces) {
+    last.set(claimNumber, seq);
+    printer.print({ claimNumber, attempt, seq, bytes: Buffer.from(bytes) });
+  }
   printer.end();
   return Buffer.concat(written).toString('utf8');
 }
@@ -21,6 +24,19 @@ describe('LogPrinter', () => {
       [9n, 2, 'two\n'],
     ] as const;
     const expected = '--- attempt 1 (claim 7) ---\none\ncut\n--- attempt 2 (claim 9) ---\ntwo\n';
+    expect(print(pieces, true)).toBe(expected);
+    expect(print(pieces, false)).toBe(expected);
+  });
+
+  it('says where pieces are missing', () => {
+    const pieces = [
+      [7n, 1, 'one', 2],
+      [7n, 1, ' more\n', 3],
+      [7n, 1, 'end\n', 6],
+      [9n, 2, 'again\n', 1],
+    ] as const;
+    const expected =
+      '--- attempt 1 (claim 7) ---\n--- output was lost here: 1 piece ---\none more\n--- output was lost here: 2 pieces ---\nend\n--- attempt 2 (claim 9) ---\nagain\n';
     expect(print(pieces, true)).toBe(expected);
     expect(print(pieces, false)).toBe(expected);
   });

@@ -5,6 +5,8 @@ import { printable, type Output } from './terminal.ts';
 export interface LogPiece {
   readonly claimNumber: bigint;
   readonly attempt: number;
+  /** Position within its run, from 1. */
+  readonly seq: number;
   readonly bytes: Uint8Array;
 }
 
@@ -13,12 +15,14 @@ export interface LogPiece {
 const UNFINISHED = /(?:\u001b(?:\[[0-?]*[ -/]*|\][^\u0007\u001b]{0,200})?|\r)$/;
 
 /**
- * Shows pieces of output in order, with a line before each run that names the attempt. A file or pipe gets the bytes as
- * they are; a terminal gets text that cannot touch it, also where a character or an escape sequence is cut in two.
+ * Shows pieces of output in order, with a line before each run that names the attempt, and one where pieces are
+ * missing. A file or pipe gets the bytes as they are; a terminal gets text that cannot touch it, also where a character
+ * or an escape sequence is cut in two.
  */
 export class LogPrinter {
   readonly #output: Output;
   #claimNumber: bigint | undefined;
+  #lastSeq = 0;
   #decoder = new StringDecoder('utf8');
   #held = '';
   #isAtLineStart = true;
@@ -31,7 +35,14 @@ export class LogPrinter {
     if (piece.claimNumber !== this.#claimNumber) {
       this.end();
       this.#claimNumber = piece.claimNumber;
+      this.#lastSeq = 0;
       this.#output.write(`--- attempt ${piece.attempt} (claim ${piece.claimNumber}) ---\n`);
+    }
+    const missing = piece.seq - this.#lastSeq - 1;
+    this.#lastSeq = piece.seq;
+    if (missing > 0) {
+      this.end();
+      this.#output.write(`--- output was lost here: ${missing} ${missing === 1 ? 'piece' : 'pieces'} ---\n`);
     }
     if (this.#output.isTTY === true) {
       this.#show(this.#decoder.write(Buffer.from(piece.bytes)));
