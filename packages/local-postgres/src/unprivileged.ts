@@ -15,9 +15,13 @@ const NOBODY = 65_534;
 /** An ordinary user of a user namespace, which outside of it still is root: files under a private home stay readable. */
 const NAMESPACE = ['unshare', '--user', '--map-user=1000', '--map-group=1000', '--'];
 
-/** Another user, who may still pass through folders that are private to root. Where namespaces are forbidden. */
+/**
+ * Another user, who may still pass through folders that are private to root. Where namespaces are forbidden. Without
+ * the secure bit, `access()` would ignore the capability, and initdb asks it whether it may run itself.
+ */
 const OTHER_USER = [
   'setpriv',
+  '--securebits=+no_setuid_fixup',
   `--reuid=${NOBODY}`,
   `--regid=${NOBODY}`,
   '--clear-groups',
