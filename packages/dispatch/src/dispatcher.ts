@@ -208,6 +208,8 @@ export class Dispatcher {
       return;
     }
     if (this.#mayHaveLostClaims) await this.#recoverClaims(id);
+    // A stop in between has freed slots, which are not for claiming.
+    if (this.#stopping.signal.aborted) return;
     const free = Math.min(slots - this.#runner.size, UNCONFIRMED_MAX - this.#completer.size);
     if (free <= 0) {
       await this.#wakeUp.wait(pollMs);

@@ -24,6 +24,9 @@ test('what is aborted by a stop is handed back, and no attempt is spent', async 
   await dispatcher.stop({ hurry: true });
   const rows = await db.selectFrom('effect').select(['state', 'attempts']).execute();
   expect(rows).toEqual(Array(8).fill({ state: 'enqueued', attempts: 0 }));
+  expect(dispatcher.events.flatMap((event) => (event.name === 'effect_ended' ? [event.how] : []))).toEqual(
+    Array(8).fill('handed_back'),
+  );
   expect(dispatcher.of('dispatcher_stopped')).toMatchObject([{ handedBack: 8 }]);
   expect(await db.selectFrom('dispatcher').selectAll().execute()).toEqual([]);
 });
