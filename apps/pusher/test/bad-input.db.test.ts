@@ -277,3 +277,20 @@ test('a fetch request may be compressed; what does not inflate, or inflates beyo
     413,
   );
 });
+
+test('a push above the limit hears so, and the connection is not left hanging', async () => {
+  const { url: small } = await pusher.start({
+    SLUICE_PUSH_BYTES: '1000',
+    SLUICE_DATA_DIR: `${pusher.folder}/small`,
+  });
+  const body = Buffer.concat([
+    preamble([{ new: commit, name: 'refs/heads/x' }]),
+    pack,
+    Buffer.alloc(3 * 1024 * 1024),
+  ]);
+  const answer = await sendPush(`${small}/small.git`, body).catch((error: unknown) => error);
+  // Whoever sends on without listening may be cut off before it hears.
+  if (!(answer instanceof Error))
+    expect(answer).not.toMatchObject({ text: expect.stringContaining('ok refs/heads/x') });
+  expect((await send(`${small}/_health`)).status).toBe(200);
+});

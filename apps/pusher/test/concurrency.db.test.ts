@@ -73,3 +73,27 @@ test('of pushes with overlapping refs in opposite order, one wins whole and the 
     old = rows[0]!.oid;
   }
 });
+
+test('two pushers over one data folder: one value wins, and both show it', async () => {
+  const pushers = [await pusher.start(), await pusher.start()];
+  const work = await makeRepo(`${pusher.folder}/work`);
+  await commitFiles(work, { 'a.txt': 'one' });
+  await work(['push', '--quiet', `${pushers[0]!.url}/twin.git`, 'main']);
+  const base = await work(['rev-parse', 'main']);
+  const rivals: string[] = [];
+  for (const text of ['left', 'right']) {
+    await work(['reset', '--quiet', '--hard', base]);
+    rivals.push(await commitFiles(work, { 'a.txt': text }));
+  }
+  const answers = await Promise.all(
+    pushers.map(({ url }, index) =>
+      work.attempt(['push', `${url}/twin.git`, `${rivals[index]}:refs/heads/main`]),
+    ),
+  );
+  expect(answers.filter(({ code }) => code === 0)).toHaveLength(1);
+  const winner = rivals[answers.findIndex(({ code }) => code === 0)];
+  for (const { url } of pushers) {
+    const listed = await gitIn(pusher.folder)(['ls-remote', `${url}/twin.git`, 'refs/heads/main']);
+    expect(listed).toBe(`${winner}\trefs/heads/main`);
+  }
+});

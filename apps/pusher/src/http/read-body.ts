@@ -19,7 +19,8 @@ export async function* readBody(
 ): AsyncGenerator<Buffer, void, void> {
   let bytes = 0;
   let silence: NodeJS.Timeout | undefined;
-  const chunks = request[Symbol.asyncIterator]() as AsyncIterator<Buffer>;
+  // Let go of without being destroyed: whoever gets an error must still be able to hear it.
+  const chunks = request.iterator({ destroyOnReturn: false }) as AsyncIterator<Buffer>;
   try {
     for (;;) {
       silence = setTimeout(() => {
@@ -38,6 +39,7 @@ export async function* readBody(
     throw new ClientGone(error);
   } finally {
     clearTimeout(silence);
+    await chunks.return?.();
   }
   if (!request.complete) throw new ClientGone(undefined);
 }

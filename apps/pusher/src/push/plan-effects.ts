@@ -2,9 +2,11 @@ import {
   buildWorkOrder,
   concurrencyGroup,
   dedupKey,
+  DEFINITION_PREFIX,
   encodeWorkOrder,
   HOPS_MAX,
   matchEffect,
+  RESULT_PREFIX,
   type EffectDefinition,
 } from '@sluice/effect-spec';
 import type { NewEffect } from '@sluice/queue-core/repo';
@@ -36,7 +38,7 @@ export interface PlanInput {
 export interface EffectPlan {
   enqueue: { ref: string; effect: NewEffect & { name: string } }[];
   skip: { ref: string; name: string; payload: string; reason: string }[];
-  /** The first few (effect, ref) pairs that did not match, and how many there were. */
+  /** The first few (effect, ref) pairs that did not match, and how many there were; without Sluice's own refs. */
   unmatched: { ref: string; name: string; why: string }[];
   unmatchedCount: number;
 }
@@ -53,12 +55,18 @@ export function planEffects(input: PlanInput): EffectPlan {
   return plan;
 }
 
+/** Nobody expects a push of definitions to run the effects they define: not worth a line for each pair. */
+function isOwnRef(ref: string): boolean {
+  return ref.startsWith(DEFINITION_PREFIX) || ref.startsWith(RESULT_PREFIX);
+}
+
 function planOne(plan: EffectPlan, input: PlanInput, edit: AppliedEdit, current: CurrentDefinition): void {
   const { name, definition } = current;
   const match = matchEffect(definition, edit);
   const { commit, tree } = input.facts.get(edit.newOid ?? edit.oldOid ?? '') ?? { commit: null, tree: null };
   const why = match.matches ? 'the ref names no commit' : match.why;
   if (!match.matches || commit === null || tree === null) {
+    if (isOwnRef(edit.name) && !definition.on.meta) return;
     plan.unmatchedCount += 1;
     if (plan.unmatched.length < UNMATCHED_KEPT) plan.unmatched.push({ ref: edit.name, name, why });
     return;

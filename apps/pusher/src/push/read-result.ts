@@ -31,7 +31,7 @@ export async function readResult(
 }
 
 /** Checks the text of a `result.json`. Fields that are not known here are left alone. */
-function parseResult(text: string): Result | string {
+export function parseResult(text: string): Result | string {
   let value: unknown;
   try {
     value = JSON.parse(text);

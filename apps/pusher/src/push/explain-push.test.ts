@@ -1,0 +1,59 @@
+import { effectId } from '@sluice/queue-core/repo';
+import { expect, test } from 'vitest';
+import { explainPush } from './explain-push.ts';
+import type { EffectPlan } from './plan-effects.ts';
+
+function planned(ref: string): EffectPlan['enqueue'][number] {
+  return { ref, effect: { repoId: 'r', payload: '{}', name: 'ci' } };
+}
+
+test('every effect is named with what became of it and why', () => {
+  const lines = explainPush({
+    pushId: 'p1',
+    plan: {
+      enqueue: [planned('refs/heads/a'), planned('refs/heads/b'), planned('refs/heads/c')],
+      skip: [{ ref: 'refs/heads/d', name: 'ci', payload: '{}', reason: 'more than 3' }],
+      unmatched: [{ ref: 'refs/tags/t', name: 'ci', why: 'matches none of refs/heads/*' }],
+      unmatchedCount: 1,
+    },
+    enqueued: [
+      { effectId: effectId(7n), status: 'queued', superseded: [effectId(3n)] },
+      { effectId: effectId(5n), status: 'duplicate', superseded: [] },
+      { effectId: effectId(8n), status: 'skipped', reason: 'queue full' },
+    ],
+    skipped: [9n],
+  });
+  expect(lines).toEqual([
+    'push p1',
+    'effect 7 ci for refs/heads/a: queued',
+    'effect 5 ci for refs/heads/b: already there, the same definition ran or waits for the same commit',
+    'effect 8 ci for refs/heads/c: skipped: queue full',
+    'effect 3 superseded by 7',
+    'effect 9 ci for refs/heads/d: skipped: more than 3',
+    'no effect ci for refs/tags/t: matches none of refs/heads/*',
+  ]);
+});
+
+test('many of a kind become one line with their number', () => {
+  const enqueue = Array.from({ length: 60 }, (_, n) => planned(`refs/heads/${n}`));
+  const lines = explainPush({
+    pushId: 'p1',
+    plan: {
+      enqueue,
+      skip: [],
+      unmatched: [{ ref: 'refs/tags/t', name: 'ci', why: 'no' }],
+      unmatchedCount: 400,
+    },
+    enqueued: enqueue.map((_, n) => ({
+      effectId: effectId(BigInt(n + 1)),
+      status: 'queued',
+      superseded: [],
+    })),
+    skipped: [],
+  });
+  expect(lines).toHaveLength(53);
+  expect(lines.slice(-2)).toEqual([
+    'and 10 more effects',
+    '400 pairs of effect and ref do not match, such as ci and refs/tags/t: no',
+  ]);
+});
