@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { chmod, mkdir, mkdtemp, readdir, readFile, rm, stat, symlink, writeFile } from 'node:fs/promises';
 import { hostname, tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { isAbsolute, join, relative } from 'node:path';
 import { expect, it, onTestFinished } from 'vitest';
 import { openWorkFolder } from './work-folder.ts';
 
@@ -26,6 +26,12 @@ it('gives each run a folder, and removes it with all a command can have left in 
   await expect(stat(run.path)).rejects.toMatchObject({ code: 'ENOENT' });
   expect(await readdir(outside)).toEqual(['keep']);
   expect((await stat(workDir)).mode & 0o077).toBe(0);
+});
+
+it('is absolute, however it was named: git runs in other folders', async () => {
+  const workFolder = await openWorkFolder(relative(process.cwd(), await temporaryFolder()));
+  await using run = await workFolder.createRunFolder();
+  expect([run.path, workFolder.cacheDir].every(isAbsolute)).toBe(true);
 });
 
 it('sweeps what a killed dispatcher left: folders and processes; and keeps its cache', async () => {

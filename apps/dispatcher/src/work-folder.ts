@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { mkdir, readdir, readFile, rename } from 'node:fs/promises';
 import { hostname } from 'node:os';
-import { join } from 'node:path';
+import { join, resolve } from 'node:path';
 import { killMarkedProcesses } from '@sluice/executors';
 import { removeFolder } from './remove-folder.ts';
 
@@ -23,7 +23,9 @@ export interface RunFolder extends AsyncDisposable {
  * Opens the work folder. Dispatchers of one machine may share it: each has a folder named after itself. What killed
  * ones left is swept first, their effects' processes included; the newest of their caches is taken over.
  */
-export async function openWorkFolder(workDir: string): Promise<WorkFolder> {
+export async function openWorkFolder(path: string): Promise<WorkFolder> {
+  // Git and the sandbox are started in other folders: a relative path would mean something else there.
+  const workDir = resolve(path);
   await mkdir(workDir, { recursive: true, mode: 0o700 });
   const own = join(workDir, await folderName(process.pid));
   const [cacheDir, runsDir] = [join(own, CACHE), join(own, RUNS)];
