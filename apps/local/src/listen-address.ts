@@ -1,14 +1,20 @@
 import { once } from 'node:events';
 import { createServer } from 'node:net';
-import { hostPort, type HostPort } from '@sluice/service-kit';
+import { hostPort, isLoopback, type HostPort } from '@sluice/service-kit';
 import { LocalError } from './local-error.ts';
 
 const DEFAULT: HostPort = { host: '127.0.0.1', port: 7420 };
 
 /** Where the pusher shall listen, checked to be free: the services would say it less clearly, and later. */
-export async function listenAddress(value: string | undefined): Promise<string> {
+export async function listenAddress(value: string | undefined, token: string | undefined): Promise<string> {
   const address = parse(value);
   const host = address.host.includes(':') ? `[${address.host}]` : address.host;
+  if (!isLoopback(address.host) && (token ?? '') === '') {
+    throw new LocalError(
+      `SLUICE_LISTEN: expected a loopback address such as 127.0.0.1 while SLUICE_TOKEN is unset, got ${host}. ` +
+        'Whoever reaches it could run commands here. Set SLUICE_TOKEN to a long random text to listen there.',
+    );
+  }
   const server = createServer();
   try {
     server.listen(address.port, address.host);

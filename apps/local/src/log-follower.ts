@@ -36,9 +36,10 @@ export class LogFollower {
     }
   }
 
-  /** The last lines, for a message about what went wrong. */
+  /** The last lines, for a message about what went wrong; what is only about the machinery is left out. */
   tail(): string {
-    return this.#tail.join('\n');
+    const told = this.#tail.filter((line) => !MACHINERY.test(line) && !isRoutine(line));
+    return (told.length > 0 ? told : this.#tail).join('\n');
   }
 
   [Symbol.dispose](): void {
@@ -46,7 +47,15 @@ export class LogFollower {
   }
 }
 
-const TAIL_LINES = 15;
+const TAIL_LINES = 30;
+/** Lines of turbo and pnpm that say nothing about why a service ended. */
+const MACHINERY =
+  /^\s*$|:start: (\$ node |cache bypass|\[ELIFECYCLE\])|^\s*(Tasks|Cached|Time|Failed):| ERROR  (run failed: )?command | WARNING  Circular| • |shutting down\.\.\.$/;
+
+function isRoutine(line: string): boolean {
+  const level = parseEvent(line)?.level;
+  return level === 'info' || level === 'debug';
+}
 
 /** Turbo puts `@sluice/pusher:start: ` in front of each line. */
 function parseEvent(line: string): ServiceEvent | undefined {

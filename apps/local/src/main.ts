@@ -4,6 +4,7 @@ import { once } from 'node:events';
 import { join } from 'node:path';
 import { createDatabase, migrate } from '@sluice/db';
 import { startLocalPostgres } from '@sluice/local-postgres';
+import { url } from '@sluice/service-kit';
 import { takeInstanceLock } from './instance-lock.ts';
 import { listenAddress } from './listen-address.ts';
 import { LocalError } from './local-error.ts';
@@ -31,7 +32,7 @@ async function main(): Promise<void> {
   const dataDir = process.env['SLUICE_DATA_DIR'] ?? join(PROJECT_ROOT, '.sluice');
   mkdirSync(dataDir, { recursive: true, mode: 0o700 });
   using _lock = takeInstanceLock(join(dataDir, 'lock'));
-  const listen = await listenAddress(process.env['SLUICE_LISTEN']);
+  const listen = await listenAddress(process.env['SLUICE_LISTEN'], process.env['SLUICE_TOKEN']);
   await using database = await openDatabase(dataDir);
   await migrateDatabase(database.url);
   if (interrupted.aborted) return;
@@ -68,6 +69,11 @@ async function interruption(): Promise<undefined> {
 async function openDatabase(dataDir: string): Promise<AsyncDisposable & { url: string; name: string }> {
   const given = process.env['DATABASE_URL'];
   if (given !== undefined && given !== '') {
+    if ('expected' in url(['postgres:', 'postgresql:'])(given))
+      throw new LocalError(
+        'DATABASE_URL: expected a URL that starts with postgres://, got something else. ' +
+          'Correct it, or unset it to use the PostgreSQL that comes along.',
+      );
     return {
       url: given,
       name: 'the one that DATABASE_URL names',
@@ -82,11 +88,18 @@ async function openDatabase(dataDir: string): Promise<AsyncDisposable & { url: s
   };
 }
 
-async function migrateDatabase(url: string): Promise<void> {
-  const db = createDatabase({ connectionString: url, applicationName: 'sluice-local', connectionsMax: 1 });
+async function migrateDatabase(connectionString: string): Promise<void> {
+  const db = createDatabase({ connectionString, applicationName: 'sluice-local', connectionsMax: 1 });
   try {
     const applied = await migrate(db);
     if (applied.length > 0) say(`Migrated: ${applied.map((step) => step.migrationName).join(', ')}`);
+  } catch (error) {
+    if (!(error instanceof Error) || error instanceof TypeError) throw error;
+    // A host with two addresses that both refuse gives an error without a message.
+    const what = error.message || (error as NodeJS.ErrnoException).code;
+    throw new LocalError(
+      `The database cannot be used: ${what}. Check DATABASE_URL, or unset it to use the PostgreSQL that comes along.`,
+    );
   } finally {
     await db.destroy();
   }

@@ -31,6 +31,8 @@ export interface RunningServices {
 }
 
 const HEALTHY_WITHIN_MS = 90_000;
+/** Turbo kills its tasks 10 s after the signal: an effect not handed back by then costs an attempt. */
+const GRACE_MS_MAX = 5_000;
 /** Longer than the grace of the apps, which end by themselves well before. */
 const STOP_WITHIN_MS = 25_000;
 const FOLLOW_EVERY_MS = 250;
@@ -103,12 +105,19 @@ function serviceEnvironment(
     SLUICE_HEALTH_LISTEN: at.healthListen,
     SLUICE_DATA_DIR: options.dataDir,
     SLUICE_WORK_DIR: join(options.dataDir, 'work'),
+    SLUICE_GRACE_MS: graceMs(options.env['SLUICE_GRACE_MS']),
     TURBO_TELEMETRY_DISABLED: '1',
     TURBO_NO_UPDATE_NOTIFIER: '1',
     DO_NOT_TRACK: '1',
     // pnpm asks nothing without a terminal.
     CI: 'true',
   };
+}
+
+/** A number that is too large becomes what turbo allows; what is no number is for the services to refuse. */
+function graceMs(value = ''): string {
+  if (value === '') return String(GRACE_MS_MAX);
+  return Number(value) > GRACE_MS_MAX ? String(GRACE_MS_MAX) : value;
 }
 
 async function untilHealthy(urls: readonly string[], ended: Promise<string>): Promise<void> {

@@ -124,3 +124,20 @@ test('a taken port is said at once, with what to do', async () => {
   expect(app.output()).toContain(`SLUICE_LISTEN=127.0.0.1:${port + 1} npm start`);
   taken.close();
 });
+
+test.each([
+  ['localhost', 'DATABASE_URL: expected a URL that starts with postgres://'],
+  ['postgres://nobody@127.0.0.1:1/none', 'The database cannot be used: connect ECONNREFUSED'],
+])('DATABASE_URL=%s ends in one sentence', async (url, sentence) => {
+  await using app = spawnApp({
+    file: MAIN,
+    env: {
+      SLUICE_DATA_DIR: join(folder.path, 'sluice'),
+      SLUICE_LISTEN: `127.0.0.1:${await freePort()}`,
+      DATABASE_URL: url,
+    },
+  });
+  expect((await app.exited()).code).toBe(1);
+  expect(app.output()).toContain(sentence);
+  expect(app.output()).not.toMatch(/\n\s+at /);
+});

@@ -1,0 +1,39 @@
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { useTempFolder } from '@sluice/testkit';
+import { expect, test } from 'vitest';
+import { LogFollower } from './log-follower.ts';
+
+const folder = useTempFolder();
+
+test('the tail is what the services said, without what turbo and pnpm add', () => {
+  const path = join(folder.path, 'services.log');
+  writeFileSync(
+    path,
+    [
+      '@sluice/pusher:start: cache bypass, force executing feec4e8f22fff2ae',
+      '@sluice/pusher:start: $ node src/main.ts',
+      '@sluice/pusher:start: One setting is wrong:',
+      '@sluice/pusher:start:   SLUICE_IDLE_MS: expected more',
+      '@sluice/pusher:start: [ELIFECYCLE] Command failed with exit code 1.',
+      '@sluice/dispatcher:start: {"level":"info","service":"dispatcher","event":"shutdown_started"}',
+      '@sluice/dispatcher:start: {"level":"error","service":"dispatcher","event":"broken"}',
+      '@sluice/pusher#start:  ERROR  command (/x/apps/pusher) /x/pnpm run start exited (1)',
+      '',
+      ' Tasks:    0 successful, 2 total',
+      'Cached:    0 cached, 2 total',
+      '  Time:    5.708s ',
+      'Failed:    @sluice/pusher#start',
+      '',
+      ' ERROR  run failed: command  exited (1)',
+      '',
+    ].join('\n'),
+  );
+  using follower = new LogFollower(path);
+  expect(follower.read()).toHaveLength(2);
+  expect(follower.tail().split('\n')).toEqual([
+    '@sluice/pusher:start: One setting is wrong:',
+    '@sluice/pusher:start:   SLUICE_IDLE_MS: expected more',
+    '@sluice/dispatcher:start: {"level":"error","service":"dispatcher","event":"broken"}',
+  ]);
+});
