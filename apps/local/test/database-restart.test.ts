@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { createDatabase, migrate, type DB } from '@sluice/db';
 import { startLocalPostgres, type LocalPostgres } from '@sluice/local-postgres';
-import { commitFiles, defineEffect, makeRepo } from '@sluice/testkit';
+import { commitFiles, defineEffect, makeRepo, startTcpProxy } from '@sluice/testkit';
 import type { Kysely } from 'kysely';
 import { afterEach, expect, test, vi } from 'vitest';
 import { onBranches } from './support/definition.ts';
@@ -32,9 +32,10 @@ const RESTARTS = 2;
 test('the database is restarted under load: everything accepted is run, by itself', async () => {
   const dataDir = join(system.folder, 'postgres');
   server = await startLocalPostgres({ dataDir });
-  const { port, url } = server;
-  database.url = url;
-  await migrate(connect(url));
+  const target = { host: '127.0.0.1', port: server.port };
+  await using proxy = await startTcpProxy(target);
+  database.url = proxy.through(server.url);
+  await migrate(connect(server.url));
   const pusher = await system.startPusher();
   await Promise.all([
     system.startDispatcher({ pusherUrl: pusher.url, env: { SLUICE_LEASE_MS: '5000' } }),
@@ -62,7 +63,8 @@ test('the database is restarted under load: everything accepted is run, by itsel
   for (let restart = 1; restart <= RESTARTS; restart += 1) {
     await until('some pushes are accepted', () => accepted >= restart * PEOPLE);
     await server.stop();
-    server = await startLocalPostgres({ dataDir, port });
+    server = await startLocalPostgres({ dataDir });
+    target.port = server.port;
   }
   await pushing;
 

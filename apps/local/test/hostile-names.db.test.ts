@@ -7,7 +7,7 @@ import { effectsOf } from './support/effects.ts';
 import { until } from './support/until.ts';
 import { useSystem } from './support/use-system.ts';
 
-vi.setConfig({ testTimeout: 240_000 });
+vi.setConfig({ testTimeout: 300_000 });
 const database = useTestDatabase();
 const system = useSystem(database);
 

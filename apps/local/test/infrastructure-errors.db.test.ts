@@ -1,4 +1,4 @@
-import { chmodSync, existsSync, mkdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { commitFiles, defineEffect, makeRepo, startTcpProxy, useTestDatabase } from '@sluice/testkit';
 import { expect, test, vi } from 'vitest';
@@ -7,7 +7,7 @@ import { untilEffect } from './support/effects.ts';
 import { until } from './support/until.ts';
 import { useSystem } from './support/use-system.ts';
 
-vi.setConfig({ testTimeout: 240_000 });
+vi.setConfig({ testTimeout: 300_000 });
 const database = useTestDatabase();
 const system = useSystem(database);
 
@@ -16,6 +16,17 @@ async function push(pusherUrl: string, repoId: string, more: Record<string, unkn
   await commitFiles(work, { 'a.txt': 'a' });
   await defineEffect(work, 'ci', onBranches('echo ran', more));
   await work(['push', '--quiet', `${pusherUrl}/${repoId}.git`, 'main', 'refs/meta/effects/ci']);
+}
+
+async function untilAttemptFailed(repoId: string): Promise<{ last_error: string | null }> {
+  return await until('an attempt has failed', async () => {
+    const row = await database.db
+      .selectFrom('effect_queue')
+      .select(['attempts', 'last_error'])
+      .where('repo_id', '=', repoId)
+      .executeTakeFirst();
+    return row !== undefined && row.attempts > 0 && row;
+  });
 }
 
 /** A `bwrap` ahead of the real one on the PATH, which fails while a file is there. */
@@ -52,24 +63,20 @@ test('a pusher that cannot be reached is waited for, and the effect runs when it
 
 test('an effect whose commit cannot be fetched is retried, and passes when it can', async () => {
   const { db } = database;
-  const pusher = await system.startPusher();
-  await push(pusher.url, 'infra/missing', { maxAttempts: 50 });
-  const objects = join(system.folder, 'data', 'repos');
-  expect(existsSync(objects)).toBe(true);
-  renameSync(objects, `${objects}.away`);
-  await system.startDispatcher({ pusherUrl: pusher.url });
-  const failed = await until('an attempt has failed', async () => {
-    const row = await db
-      .selectFrom('effect_queue')
-      .select(['attempts', 'last_error'])
-      .where('repo_id', '=', 'infra/missing')
-      .executeTakeFirst();
-    return row !== undefined && row.attempts > 0 && row;
+  const strict = await system.startPusher({ SLUICE_TOKEN: 'another' });
+  const target = { host: '127.0.0.1', port: Number(new URL(strict.url).port) };
+  await using proxy = await startTcpProxy(target);
+  await push(strict.url.replace('//', '//ada:another@'), 'infra/refused', { maxAttempts: 50 });
+  await system.startDispatcher({
+    pusherUrl: proxy.through(strict.url).replace(/\/$/, ''),
+    env: { SLUICE_TOKEN: 'mine' },
   });
+  const failed = await untilAttemptFailed('infra/refused');
   expect(failed.last_error).toContain('git fetch');
-  rmSync(objects, { recursive: true, force: true });
-  renameSync(`${objects}.away`, objects);
-  const done = await untilEffect(db, 'infra/missing', { state: 'done' });
+  strict.signal('SIGTERM');
+  await strict.exited(60_000);
+  target.port = Number(new URL((await system.startPusher({ SLUICE_TOKEN: 'mine' })).url).port);
+  const done = await untilEffect(db, 'infra/refused', { state: 'done' });
   expect(done.outcome).toBe('pass');
   expect(done.attempts).toBeGreaterThan(1);
 });
@@ -81,14 +88,7 @@ test('a sandbox that does not start is retried and is never a failure of the eff
   await system.startDispatcher({ pusherUrl: pusher.url, env: { PATH: sandbox.path } });
   sandbox.break();
   await push(pusher.url, 'infra/sandbox', { maxAttempts: 50 });
-  const failed = await until('an attempt has failed', async () => {
-    const row = await db
-      .selectFrom('effect_queue')
-      .select(['attempts', 'last_error'])
-      .where('repo_id', '=', 'infra/sandbox')
-      .executeTakeFirst();
-    return row !== undefined && row.attempts > 0 && row;
-  });
+  const failed = await untilAttemptFailed('infra/sandbox');
   expect(failed.last_error).toContain('no user namespaces today');
   sandbox.repair();
   const done = await untilEffect(db, 'infra/sandbox', { state: 'done' });

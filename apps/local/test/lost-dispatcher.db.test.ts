@@ -14,7 +14,7 @@ import { processesWith, untilEnded } from './support/processes.ts';
 import { until } from './support/until.ts';
 import { eventWith, useSystem } from './support/use-system.ts';
 
-vi.setConfig({ testTimeout: 240_000 });
+vi.setConfig({ testTimeout: 300_000 });
 const database = useTestDatabase();
 const system = useSystem(database);
 

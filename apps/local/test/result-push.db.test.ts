@@ -1,12 +1,5 @@
 import { join } from 'node:path';
-import {
-  commitFiles,
-  defineEffect,
-  freePort,
-  makeRepo,
-  startTcpProxy,
-  useTestDatabase,
-} from '@sluice/testkit';
+import { commitFiles, defineEffect, makeRepo, startTcpProxy, useTestDatabase } from '@sluice/testkit';
 import { expect, test, vi } from 'vitest';
 import { installCommitGate } from './support/commit-gate.ts';
 import { onBranches } from './support/definition.ts';
@@ -14,7 +7,7 @@ import { effectsOf, resultPushes, untilEffect } from './support/effects.ts';
 import { until } from './support/until.ts';
 import { eventWith, useSystem } from './support/use-system.ts';
 
-vi.setConfig({ testTimeout: 240_000 });
+vi.setConfig({ testTimeout: 300_000 });
 const database = useTestDatabase();
 const system = useSystem(database);
 
@@ -57,10 +50,14 @@ test('the transaction of a result fails: the claim stays, and the dispatcher pus
 test('the pusher is killed in the transaction of a result: nothing of it stays, and the next pusher takes it', async () => {
   const { db } = database;
   const commits = await installCommitGate(db);
-  const listen = { SLUICE_LISTEN: `127.0.0.1:${await freePort()}` };
-  const first = await system.startPusher(listen);
+  const first = await system.startPusher();
+  const target = { host: '127.0.0.1', port: Number(new URL(first.url).port) };
+  await using proxy = await startTcpProxy(target);
   const gate = system.makeGate();
-  await system.startDispatcher({ pusherUrl: first.url, paths: [gate.path] });
+  await system.startDispatcher({
+    pusherUrl: proxy.through(first.url).replace(/\/$/, ''),
+    paths: [gate.path],
+  });
   await push(first.url, 'result/killed', gate.command);
   await untilEffect(db, 'result/killed', { state: 'claimed' });
   await commits.close('result/killed');
@@ -69,7 +66,7 @@ test('the pusher is killed in the transaction of a result: nothing of it stays, 
   first.signal('SIGKILL');
   await first.exited();
   await commits.open();
-  await system.startPusher(listen);
+  target.port = Number(new URL((await system.startPusher()).url).port);
   expect(await untilEffect(db, 'result/killed', { state: 'done' })).toMatchObject({
     outcome: 'pass',
     attempts: 1,

@@ -17,7 +17,10 @@ export interface TcpProxy extends AsyncDisposable {
   accept(): Promise<void>;
 }
 
-/** A TCP proxy in front of a server, for tests of lost, silent and refused connections. */
+/**
+ * A TCP proxy in front of a server, for tests of lost, silent and refused connections. The target is read anew for each
+ * connection: a server that comes back at another port is found again when the test changes it.
+ */
 export async function startTcpProxy(target: { host: string; port: number }): Promise<TcpProxy> {
   const pairs = new Set<Pair>();
   let isFrozen = false;

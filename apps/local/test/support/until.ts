@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 
-const BOUND_MS = 60_000;
+const BOUND_MS = 120_000;
 const POLL_MS = 25;
 
 /** Looks until there is something, for as long as a loaded machine may need; fails with what was seen last. */
