@@ -12,6 +12,7 @@ import {
   type Registry,
 } from '@sluice/service-kit';
 import { sql, type Kysely } from 'kysely';
+import { checkPusher } from './check-pusher.ts';
 import { chooseExecutor } from './choose-executor.ts';
 import { openCommitCache } from './commit-cache.ts';
 import { registerDispatcherMetrics } from './dispatcher-metrics.ts';
@@ -60,6 +61,14 @@ async function run(
     isRetryable: isUnavailable,
     onRetry: ({ error }) => log.warn({ event: 'database_unavailable', error }),
   });
+  const silent = await checkPusher(settings.pusherUrl, settings.token);
+  // Started together, the pusher may be a moment later.
+  if (silent !== undefined)
+    log[settings.isLocal ? 'info' : 'warn']({
+      event: 'pusher_unreachable',
+      pusher: settings.pusherUrl,
+      error: silent,
+    });
   const workFolder = await openWorkFolder(settings.workDir);
   if (workFolder.swept.folders > 0) log.info({ event: 'work_folder_swept', ...workFolder.swept });
   const pusher = createPusherClient(settings.pusherUrl, settings.token);
