@@ -108,10 +108,12 @@ async function migrateDatabase(connectionString: string): Promise<void> {
 function greeting(pusherUrl: string, dataDir: string, databaseName: string): string {
   const cli = shellWord(join(PROJECT_ROOT, 'apps', 'cli', 'bin', 'sluice'));
   const hello = shellWord(join(PROJECT_ROOT, 'apps', 'local', 'hello.yaml'));
+  const isOpen = (process.env['SLUICE_TOKEN'] ?? '') === '';
+  const password = isOpen ? '' : '  password   what SLUICE_TOKEN says, with any user name\n';
   return `
 Sluice runs.
   push to    ${pusherUrl}/<name>.git
-  database   ${databaseName}
+${password}  database   ${databaseName}
   data       ${dataDir}
   logs       ${join(dataDir, 'services.log')}
 
