@@ -55,8 +55,8 @@ export class LogWriter {
     for (let at = 0; at < bytes.length; at += CHUNK_BYTES) {
       while (this.#bytes >= BUFFER_BYTES_MAX) await (this.#room ??= Promise.withResolvers<void>()).promise;
       if (this.#isStale || this.#ended.signal.aborted) return;
-      // A copy: the caller may reuse its buffer.
-      const part = bytes.slice(at, at + CHUNK_BYTES);
+      // A copy, since the caller may reuse its buffer; `slice` of a Buffer would share its memory.
+      const part = new Uint8Array(bytes.subarray(at, at + CHUNK_BYTES));
       this.#buffer.push(part);
       this.#bytes += part.length;
       if (this.#bytes >= CHUNK_BYTES) this.#full.abort();

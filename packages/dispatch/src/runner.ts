@@ -85,20 +85,21 @@ export class Runner {
   async #follow(run: Run): Promise<void> {
     const { effect, controller } = run;
     let log: LogWriter | undefined;
-    const writer = (): LogWriter => {
-      const { claimNumber } = effect;
-      if (log === undefined && !this.#running.has(claimNumber)) throw new Error('this run has ended');
-      return (log ??= new LogWriter({
+    const write = async (bytes: Uint8Array): Promise<void> => {
+      // What comes after the end of the run is lost, as it is for a writer that has ended.
+      if (log === undefined && !this.#running.has(effect.claimNumber)) return;
+      log ??= new LogWriter({
         db: this.#db,
         clock: this.#clock,
         claim: effect,
         permits: this.#logPermits,
         emit: this.#emit,
-      }));
+      });
+      await log.write(bytes);
     };
     let result: RunResult;
     try {
-      result = await this.#run(effect, { signal: controller.signal, log: (bytes) => writer().write(bytes) });
+      result = await this.#run(effect, { signal: controller.signal, log: write });
     } catch (error) {
       result = { status: 'error', message: describeError(error) };
     }

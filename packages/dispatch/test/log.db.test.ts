@@ -4,7 +4,7 @@ import type { Claim } from '@sluice/queue-core/dispatcher';
 import { startTcpProxy, useTestDatabase } from '@sluice/testkit';
 import { expect, test } from 'vitest';
 import { systemClock, type Clock } from '../src/clock.ts';
-import type { DispatchEvent } from '../src/index.ts';
+import type { DispatchEvent, RunContext } from '../src/index.ts';
 import { LogWriter } from '../src/log-writer.ts';
 import { Permits } from '../src/permits.ts';
 import { enqueue, PASS, useDispatchers } from './dispatchers.ts';
@@ -64,6 +64,30 @@ test('output of a run is stored in order before its claim is closed, whatever by
   expect(chunks.map(({ seq }) => seq)).toEqual(chunks.map((_, index) => index + 1));
 });
 
+test('a caller may use its buffer again at once', async () => {
+  const claim = await openClaim();
+  const { writer } = writerOf(claim);
+  const buffer = Buffer.alloc(4);
+  for (const text of ['one ', 'two ', 'end.']) {
+    buffer.write(text);
+    await writer.write(buffer);
+  }
+  await writer.end();
+  const chunks = await storedChunks(claim);
+  expect(Buffer.concat(chunks.map(({ bytes }) => bytes)).toString()).toBe('one two end.');
+});
+
+test('output after the end of a run is lost in silence', async () => {
+  await enqueue(database.db, ['a'], 1);
+  let late: RunContext['log'] | undefined;
+  const dispatcher = await start((_, { log }) => {
+    late = log;
+    return Promise.resolve(PASS);
+  });
+  await until('it is done', () => dispatcher.stats.completed === 1);
+  await expect(late!(Buffer.from('late'))).resolves.toBeUndefined();
+});
+
 test('a writer that is faster than the database has to wait', async () => {
   const claim = await openClaim();
   const { writer } = writerOf(claim);
@@ -92,24 +116,32 @@ test('a writer that is faster than the database has to wait', async () => {
   expect(chunks.reduce((sum, { bytes }) => sum + bytes.length, 0)).toBe(20 * 32 * 1024);
 });
 
-/** Bounds pass a hundred times faster. */
-const hastyClock = {
-  now: () => performance.now() * 100,
-  sleep: (ms: number, signal?: AbortSignal) => systemClock.sleep(ms / 100, signal),
-};
+/** Bounds pass a hundred times faster, until it is told to be patient. */
+function hastyClock() {
+  let speed = 100;
+  return {
+    now: () => performance.now() * speed,
+    sleep: (ms: number, signal?: AbortSignal) => systemClock.sleep(ms / speed, signal),
+    bePatient: () => {
+      speed = 1;
+    },
+  };
+}
 
 test('a chunk that cannot be stored in time is given up, and shows as a gap in the numbers', async () => {
   const claim = await openClaim();
   const { hostname, port } = new URL(database.url);
   await using proxy = await startTcpProxy({ host: hostname, port: Number(port || 5432) });
   const cut = createDatabase({ connectionString: proxy.through(database.url), applicationName: 'cut' });
-  const { writer, events } = writerOf(claim, { db: cut, clock: hastyClock });
+  const clock = hastyClock();
+  const { writer, events } = writerOf(claim, { db: cut, clock });
   await proxy.refuse();
   await writer.write(Buffer.from('lost'));
   await until('the chunk is given up', () => events.length === 1);
   expect(events).toMatchObject([
     { name: 'log_chunk_lost', seq: 1, bytes: 4, claimNumber: claim.claimNumber },
   ]);
+  clock.bePatient();
   await proxy.accept();
   await cut.selectFrom('queue_limit').selectAll().execute();
   await writer.write(Buffer.from('kept'));
@@ -121,7 +153,7 @@ test('a chunk that cannot be stored in time is given up, and shows as a gap in t
 
 test('a stalled log table does not keep a run from ending', async () => {
   const claim = await openClaim();
-  const { writer, events } = writerOf(claim, { clock: hastyClock });
+  const { writer, events } = writerOf(claim, { clock: hastyClock() });
   const locked = Promise.withResolvers<void>();
   const release = Promise.withResolvers<void>();
   const holding = database.db.transaction().execute(async (trx) => {
