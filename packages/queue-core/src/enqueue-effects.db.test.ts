@@ -276,6 +276,19 @@ test('beyond max_queued an effect is skipped with its reason, and its key stays 
   expect(Object.keys(await keysOf(repoId))).toEqual(['k']);
 });
 
+test('under a limit lowered below what waits, what supersedes too few of them is skipped', async () => {
+  const repoId = freshRepo();
+  const group = { repoId, payload: 'x', concurrencyGroup: 'g', supersede: true };
+  const [one] = await enqueueEffects(database.db, [group]);
+  await database.db.insertInto('repo').values({ repo_id: repoId, max_queued: 0 }).execute();
+  const refused = await enqueueEffects(database.db, [group, { repoId, payload: 'y' }]);
+  expect(statuses(refused)).toEqual(['skipped', 'skipped']);
+  await database.db.updateTable('repo').set({ max_queued: 1 }).where('repo_id', '=', repoId).execute();
+  expect(await enqueueEffects(database.db, [group])).toMatchObject([
+    { status: 'queued', superseded: [one!.effectId] },
+  ]);
+});
+
 test('concurrent callers never exceed max_queued', async () => {
   const repoId = freshRepo();
   await database.db.insertInto('repo').values({ repo_id: repoId, max_queued: 5 }).execute();

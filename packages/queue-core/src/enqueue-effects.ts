@@ -69,8 +69,8 @@ async function enqueueByRules(
 
   const requests = keyRequests(effects, ids);
   const found = await acquireKeys(trx, requests);
-  const room = limits.size > 0 ? await readRoom(trx, limits) : new Map<string, number>();
   const waiting = superseding.length > 0 ? await readWaiting(trx, superseding) : [];
+  const room = limits.size > 0 ? await readRoom(trx, limits, waiting.length) : new Map<string, number>();
   const plan = planEnqueue(candidates, { holders: found.inForce, room, waiting });
 
   const isFull = whenFull === 'refuse' && plan.decisions.some((decision) => decision.status === 'skipped');

@@ -16,19 +16,23 @@ export async function prepareBatch(trx: Transaction<DB>, effects: readonly NewEf
   return { ids: ids.map(BigInt), limits: new Map(Object.entries(limits ?? {})) };
 }
 
-/** How many more effects may wait. The two kinds of waiting effects are counted through the index of each, up to the limit. */
+/**
+ * How many more effects may wait; below 0 where a limit was lowered. The two kinds of waiting effects are counted
+ * through the index of each, as far beyond the limit as `giveWay` of them could make room.
+ */
 export async function readRoom(
   trx: Transaction<DB>,
   limits: ReadonlyMap<string, number>,
+  giveWay: number,
 ): Promise<Map<string, number>> {
   const { rows } = await sql<{ repo_id: string; room: string }>`
     select l.repo_id, (l.most - (e.n - c.n) - s.n)::text as room
       from unnest(${[...limits.keys()]}::text[], ${[...limits.values()]}::bigint[]) as l (repo_id, most)
      cross join lateral (select count(*) as n from ${table('effect_claim')} c where c.repo_id = l.repo_id) c
      cross join lateral (select count(*) as n from (select from ${table('effect_queue')} q
-                          where q.repo_id = l.repo_id and q.run_at is null limit l.most + c.n) q) e
+                          where q.repo_id = l.repo_id and q.run_at is null limit l.most + c.n + ${giveWay}::bigint) q) e
      cross join lateral (select count(*) as n from (select from ${table('effect_queue')} q
-                          where q.repo_id = l.repo_id and q.run_at is not null limit l.most) q) s`.execute(
+                          where q.repo_id = l.repo_id and q.run_at is not null limit l.most + ${giveWay}::bigint) q) s`.execute(
     trx,
   );
   return new Map(rows.map((row) => [row.repo_id, Number(row.room)]));
