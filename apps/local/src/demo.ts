@@ -20,9 +20,11 @@ const interrupted = onInterrupt(() => process.exit(130));
 try {
   await demo();
 } catch (error) {
-  problems.push(
-    interrupted.aborted ? 'Interrupted.' : error instanceof Error ? error.message : String(error),
-  );
+  if (!interrupted.aborted) problems.push(error instanceof Error ? error.message : String(error));
+}
+if (interrupted.aborted) {
+  process.stderr.write('Interrupted. Everything is removed again.\n');
+  process.exit(130);
 }
 const elapsedMs = Math.round(performance.now() - startedAt);
 for (const problem of problems) process.stderr.write(`NOT AS EXPECTED: ${problem}\n`);
@@ -51,8 +53,10 @@ async function demo(): Promise<void> {
     dataDir: join(folder, 'data'),
     logFile: join(folder, 'services.log'),
     env: withoutSettings(process.env),
-    onTrouble: ({ service, level, event, message }) =>
-      say(`${service}: ${level}: ${event} ${message}`.trimEnd()),
+    onTrouble: ({ service, level, event, message }) => {
+      // Ctrl-C reaches the git that pushes, too, and its broken request is no news.
+      if (!interrupted.aborted) say(`${service}: ${level}: ${event} ${message}`.trimEnd());
+    },
   });
   cleanup.defer(() => services.stop());
 
