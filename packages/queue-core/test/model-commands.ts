@@ -224,7 +224,8 @@ const completeAtOnce = command('completeMany at once', nths, async (model, world
   const expected = completions
     .map(({ claim }) => claim.claimNumber)
     .filter((number) => model.complete(number) === 'completed');
-  expect(got.flat().toSorted()).toEqual(expected.toSorted());
+  expect(new Set(got.flat())).toEqual(new Set(expected));
+  expect(got.flat()).toHaveLength(expected.length);
 });
 
 const fail = command(
@@ -300,7 +301,7 @@ const promote = command(
   async (model, world, [by, limit]) => {
     const got = await promoteDue(session(world, by).db, { limit });
     const ids = got.promoted.map(({ effectId }) => effectId);
-    expect(ids.toSorted()).toEqual(model.promote(limit).toSorted());
+    expect(new Set(ids)).toEqual(new Set(model.promote(limit)));
   },
 );
 
