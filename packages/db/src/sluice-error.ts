@@ -19,6 +19,11 @@ export const ERROR_CATALOGUE = {
     summary: "The caller's transaction works on a snapshot that may be older than a lock it has to respect.",
     next: 'Open the transaction with the default isolation level, READ COMMITTED.',
   },
+  dispatcher_gone: {
+    summary:
+      'A dispatcher claims under an id that is registered no more: it was declared dead, or unregistered.',
+    next: 'Register again and claim under the new id; a running dispatcher does so by itself.',
+  },
   database_unavailable: {
     summary: 'The database did not answer in time or refused the connection.',
     next: 'Check that PostgreSQL runs and that DATABASE_URL is right, then try again; nothing was half done.',

@@ -35,6 +35,11 @@ export function isRepoId(value: string): boolean {
   return /^[A-Za-z0-9._/@:+-]{1,200}$/.test(value);
 }
 
+/** Whether a claimant's name is the id of a dispatcher, registered or not: names of other claimants look different. */
+export function isDispatcherId(value: unknown): value is string {
+  return typeof value === 'string' && /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/.test(value);
+}
+
 /** Refuses what is not an array or is longer than one call may be. */
 export function assertList(field: string, value: unknown, max: number): asserts value is readonly unknown[] {
   if (Array.isArray(value) && value.length <= max) return;

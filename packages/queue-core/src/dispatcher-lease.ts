@@ -1,6 +1,7 @@
-import { inBoundedTransaction, type DB } from '@sluice/db';
+import { inBoundedTransaction, table, type DB } from '@sluice/db';
 import { sql, type Kysely } from 'kysely';
-import { assertText, assertWhole, invalid } from './assert-argument.ts';
+import { assertText, assertWhole, invalid, isDispatcherId } from './assert-argument.ts';
+import { claimantKey } from './turn-lock.ts';
 
 export interface NewDispatcher {
   host: string;
@@ -51,7 +52,13 @@ export async function unregisterDispatcher(db: Kysely<DB>, dispatcherId: string)
   assertDispatcherId(dispatcherId);
   await inBoundedTransaction(db, async (trx) => {
     await trx.deleteFrom('dispatcher').where('dispatcher_id', '=', dispatcherId).execute();
-    await trx.deleteFrom('effect_claim').where('claimant', '=', dispatcherId).execute();
+    // A claim of its own may be under way; it is waited for, and later ones find that the registration is gone.
+    await sql`select pg_advisory_xact_lock(${claimantKey(dispatcherId)})`.execute(trx);
+    await sql`delete from ${table('effect_claim')}
+      where claim_number = any(array(select claim_number from ${table('effect_claim')}
+                                      where claimant = ${dispatcherId} order by claim_number for update))`.execute(
+      trx,
+    );
   });
 }
 
@@ -67,6 +74,6 @@ export async function setSleeping(db: Kysely<DB>, dispatcherId: string, isSleepi
 }
 
 function assertDispatcherId(value: unknown): void {
-  if (typeof value === 'string' && /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/.test(value)) return;
+  if (isDispatcherId(value)) return;
   throw invalid('dispatcherId', 'an id that registerDispatcher returned', value, 'Register first.');
 }

@@ -2,6 +2,7 @@ import { inBoundedTransaction, table, type DB } from '@sluice/db';
 import { sql, type Kysely, type Transaction } from 'kysely';
 import { assertWhole } from './assert-argument.ts';
 import { lockClaims, takeBackClaims } from './take-back-claims.ts';
+import { claimantKey } from './turn-lock.ts';
 
 /** Most dispatchers, and most batches of claims, that one call deals with; the next call goes on. */
 const DISPATCHERS_MAX = 1_000;
@@ -18,7 +19,8 @@ const AGE_MS_MAX = 2 ** 31 - 1;
  * - A claimant that is not registered loses a claim older than `olderThanMs`.
  *
  * The attempt is spent, since it may be the effect that kills its dispatcher: after the last one the effect is dead.
- * Claims that are being finished at this moment are left for the next call; nothing here waits for them.
+ * Nothing here waits: a dispatcher one of whose claims is being made or finished at this moment, and any other claim that
+ * is being finished, is left for the next call.
  */
 export async function dispatcherRequeueStale(
   db: Kysely<DB>,
@@ -63,6 +65,10 @@ async function buryDispatcher(
   const dead = rows[0];
   if (dead === undefined) return undefined;
   const place = { heartbeatAt: dead.heartbeat_at, id: dead.id };
+  // A claim of its own may be about to commit: it would be nobody's, once the registration is gone.
+  const alone = await sql<{ is_held: boolean }>`
+    select pg_try_advisory_xact_lock(${claimantKey(dead.id)}) as is_held`.execute(trx);
+  if (!alone.rows[0]!.is_held) return { requeued: 0, place };
   const claims = await lockClaims(trx, { where: sql`c.claimant = ${dead.id}`, limit: CLAIMS_MAX });
   // In a later statement, so that it counts what was committed meanwhile.
   const all = await sql<{ count: number }>`

@@ -43,6 +43,18 @@ export async function lockGlobalTurn<DB>(trx: Kysely<DB>): Promise<void> {
 /** The two-part key behind {@link lockGlobalTurn}; two-part and one-part keys never meet. */
 export const GLOBAL_TURN_KEY = sql`${sql.lit(SEED)}, 0`;
 
+/** Keeps the keys of claimants apart from those of repos. */
+const CLAIMANT_SEED = 7421;
+
+/**
+ * Key of the lock that a dispatcher's claim holds, shared, until it commits, and that whoever ends its registration
+ * holds alone: a claim that is under way either commits before, and is then found, or sees that it is registered no
+ * more. Taken after all others, or tried; so nobody waits in a circle.
+ */
+export function claimantKey(dispatcherId: string): RawBuilder<bigint> {
+  return sql<bigint>`hashtextextended(${dispatcherId}, ${sql.lit(CLAIMANT_SEED)})`;
+}
+
 /** A snapshot fixed before the lock could not see what the previous holder claimed: refuse it rather than miscount. */
 export function assertReadCommitted(isolation: string | undefined): void {
   if (isolation === 'read committed') return;
