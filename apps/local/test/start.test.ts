@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import {
   commitFiles,
+  defineEffect,
   freePort,
   gitIn,
   makeRepo,
@@ -141,3 +142,22 @@ test.each([
   expect(app.output()).toContain(sentence);
   expect(app.output()).not.toMatch(/\n\s+at /);
 });
+
+test('an effect that runs on after Ctrl-C is handed back before anything kills its dispatcher', async () => {
+  const port = await freePort();
+  const git = await makeRepo(join(folder.path, 'repo'));
+  await commitFiles(git, { 'a.txt': 'a' });
+  await defineEffect(git, 'long', "on: ['refs/heads/*']\nrun: echo started; sleep 300\n");
+  await using app = start(port);
+  await app.waitForOutput(/Sluice runs\./, START_MS);
+  await git(['push', '--quiet', `http://127.0.0.1:${port}/a.git`, 'main', 'refs/meta/effects/long']);
+  const cli = join(import.meta.dirname, '../../cli/bin/sluice');
+  await expect
+    .poll(() => shell(`'${cli}' log 1`, git.folder), { timeout: 60_000, interval: 200 })
+    .toContain('started');
+
+  app.signal('SIGINT');
+  expect(await app.exited(60_000)).toEqual({ code: 0, signal: null });
+  const log = readFileSync(join(folder.path, 'sluice', 'services.log'), 'utf8');
+  expect(log).toContain('"handed_back":1');
+}, 300_000);
