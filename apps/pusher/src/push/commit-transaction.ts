@@ -17,7 +17,7 @@ import {
   type ServerKey,
 } from '@sluice/ref-store';
 import type { Kysely, Transaction } from 'kysely';
-import { explainPush } from './explain-push.ts';
+import { explainPush, type PushStory } from './explain-push.ts';
 import type { FactsByOid } from './object-facts.ts';
 import { planEffects, type CurrentDefinition } from './plan-effects.ts';
 import type { LoadedDefinition } from './read-definitions.ts';
@@ -110,7 +110,7 @@ async function causeEffects(
   }: { pushId: string; applied: readonly AppliedEdit[]; claim: ClaimedEffect | null },
 ): Promise<CommittedPush> {
   const { repoId } = push;
-  const { definitions, problems } = await readCurrentDefinitions(trx, push);
+  const { definitions, broken } = await readCurrentDefinitions(trx, push);
   const plan = planEffects({
     repoId,
     pushId,
@@ -133,11 +133,10 @@ async function causeEffects(
           trx,
           plan.skip.map(({ name, payload, reason }) => ({ repoId, name, payload, reason, pushId })),
         );
-  const story = { pushId, plan, enqueued, skipped };
   return {
     status: 'committed',
     pushId,
-    lines: [...explainPush(story), ...problems],
+    lines: explainPush({ pushId, plan, enqueued, skipped, broken }),
     effectsQueued: enqueued.filter(({ status }) => status === 'queued').length,
   };
 }
@@ -146,19 +145,19 @@ async function causeEffects(
 async function readCurrentDefinitions(
   trx: Transaction<DB>,
   push: PushToCommit,
-): Promise<{ definitions: CurrentDefinition[]; problems: string[] }> {
+): Promise<{ definitions: CurrentDefinition[]; broken: PushStory['broken'] }> {
   const rows = await readRefs(trx, push.repoId, { prefix: DEFINITION_PREFIX });
-  if (rows.length === 0) return { definitions: [], problems: [] };
+  if (rows.length === 0) return { definitions: [], broken: [] };
   const loaded = await push.definitionsAt(rows.map(({ oid }) => oid));
   const definitions: CurrentDefinition[] = [];
-  const problems: string[] = [];
+  const broken: { name: string; problem: string }[] = [];
   for (const row of rows) {
     const name = row.name.slice(DEFINITION_PREFIX.length);
     const found = loaded.get(row.oid)!;
     if ('definition' in found) definitions.push({ name, oid: row.oid, definition: found.definition });
-    else problems.push(`no effect ${name}: ${found.problem}`);
+    else broken.push({ name, problem: found.problem });
   }
-  return { definitions, problems };
+  return { definitions, broken };
 }
 
 async function checkClaim(trx: Transaction<DB>, push: PushToCommit): Promise<ClaimedEffect> {

@@ -13,9 +13,11 @@ test('every effect is named with what became of it and why', () => {
     plan: {
       enqueue: [planned('refs/heads/a'), planned('refs/heads/b'), planned('refs/heads/c')],
       skip: [{ ref: 'refs/heads/d', name: 'ci', payload: '{}', reason: 'more than 3' }],
-      unmatched: [{ ref: 'refs/tags/t', name: 'ci', why: 'matches none of refs/heads/*' }],
+      skipCount: 3,
+      unmatched: { ref: 'refs/tags/t', name: 'ci', why: 'matches none of refs/heads/*' },
       unmatchedCount: 1,
     },
+    broken: [{ name: 'old', problem: 'effect.yaml:1:1: expected a mapping' }],
     enqueued: [
       { effectId: effectId(7n), status: 'queued', superseded: [effectId(3n)] },
       { effectId: effectId(5n), status: 'duplicate', superseded: [] },
@@ -30,7 +32,9 @@ test('every effect is named with what became of it and why', () => {
     'effect 8 ci for refs/heads/c: skipped: queue full',
     'effect 3 superseded by 7',
     'effect 9 ci for refs/heads/d: skipped: more than 3',
+    'and 2 more effects skipped without a record of each',
     'no effect ci for refs/tags/t: matches none of refs/heads/*',
+    'no effect old: effect.yaml:1:1: expected a mapping',
   ]);
 });
 
@@ -41,9 +45,11 @@ test('many of a kind become one line with their number', () => {
     plan: {
       enqueue,
       skip: [],
-      unmatched: [{ ref: 'refs/tags/t', name: 'ci', why: 'no' }],
-      unmatchedCount: 400,
+      skipCount: 0,
+      unmatched: { ref: 'refs/tags/t', name: 'ci', why: 'no' },
+      unmatchedCount: 2,
     },
+    broken: [],
     enqueued: enqueue.map((_, n) => ({
       effectId: effectId(BigInt(n + 1)),
       status: 'queued',
@@ -54,6 +60,6 @@ test('many of a kind become one line with their number', () => {
   expect(lines).toHaveLength(53);
   expect(lines.slice(-2)).toEqual([
     'and 10 more effects',
-    '400 pairs of effect and ref do not match, such as ci and refs/tags/t: no',
+    '2 pairs of effect and ref do not match, such as ci and refs/tags/t: no',
   ]);
 });

@@ -8,6 +8,8 @@ export interface PushStory {
   enqueued: readonly Enqueued[];
   /** Ids of `plan.skip`, in its order. */
   skipped: readonly bigint[];
+  /** Definitions that are stored and mean nothing, by name. */
+  broken: readonly { name: string; problem: string }[];
 }
 
 /** Lines of one kind beyond this become one line with their number. */
@@ -15,7 +17,7 @@ const LINES_MAX = 50;
 
 /** What the client prints: the push id, and for every effect what happened and why. */
 export function explainPush(story: PushStory): string[] {
-  const { plan, enqueued, skipped } = story;
+  const { plan, enqueued, skipped, broken } = story;
   const lines = [`push ${story.pushId}`];
   lines.push(
     ...bounded(
@@ -34,7 +36,12 @@ export function explainPush(story: PushStory): string[] {
       ),
       (more) => `and ${more} more effects skipped`,
     ),
+    ...unrecordedLines(plan),
     ...unmatchedLines(plan),
+    ...bounded(
+      broken.map(({ name, problem }) => `no effect ${name}: ${problem}`),
+      (more) => `and ${more} more definitions that mean nothing`,
+    ),
   );
   return lines;
 }
@@ -46,14 +53,17 @@ function enqueuedLine(name: string, ref: string, one: Enqueued): string {
   return `${about}: already there, the same definition ran or waits for the same commit`;
 }
 
+function unrecordedLines({ skip, skipCount }: EffectPlan): string[] {
+  const unrecorded = skipCount - skip.length;
+  return unrecorded === 0 ? [] : [`and ${unrecorded} more effects skipped without a record of each`];
+}
+
+/** One line, however many definitions and refs there are. */
 function unmatchedLines({ unmatched, unmatchedCount }: EffectPlan): string[] {
-  if (unmatchedCount > unmatched.length) {
-    const example = unmatched[0]!;
-    return [
-      `${unmatchedCount} pairs of effect and ref do not match, such as ${example.name} and ${example.ref}: ${example.why}`,
-    ];
-  }
-  return unmatched.map(({ name, ref, why }) => `no effect ${name} for ${ref}: ${why}`);
+  if (unmatched === null) return [];
+  const { name, ref, why } = unmatched;
+  if (unmatchedCount === 1) return [`no effect ${name} for ${ref}: ${why}`];
+  return [`${unmatchedCount} pairs of effect and ref do not match, such as ${name} and ${ref}: ${why}`];
 }
 
 function bounded<T>(items: readonly T[], rest: (more: number) => string): (T | string)[] {

@@ -2,11 +2,10 @@ import {
   buildWorkOrder,
   concurrencyGroup,
   dedupKey,
-  DEFINITION_PREFIX,
   encodeWorkOrder,
   HOPS_MAX,
   matchEffect,
-  RESULT_PREFIX,
+  META_PREFIX,
   type EffectDefinition,
 } from '@sluice/effect-spec';
 import type { NewEffect } from '@sluice/queue-core/repo';
@@ -29,7 +28,7 @@ export interface PlanInput {
   facts: FactsByOid;
   /** 0 for a person's push; one more than the effect whose result this is. */
   hops: number;
-  /** Matches beyond this many are recorded as skipped. */
+  /** Matches beyond this many are skipped; as many of those are recorded, and the rest is only counted. */
   effectsMax: number;
   /** Why nothing of this push runs; null: everything that matches does. */
   skipReason: string | null;
@@ -38,26 +37,20 @@ export interface PlanInput {
 export interface EffectPlan {
   enqueue: { ref: string; effect: NewEffect & { name: string } }[];
   skip: { ref: string; name: string; payload: string; reason: string }[];
-  /** The first few (effect, ref) pairs that did not match, and how many there were; without Sluice's own refs. */
-  unmatched: { ref: string; name: string; why: string }[];
+  /** Skipped effects in all, those beyond the ones in `skip` included. */
+  skipCount: number;
+  /** One (effect, ref) pair that did not match; null: all did. Pairs with refs below `refs/meta/` do not count. */
+  unmatched: { ref: string; name: string; why: string } | null;
   unmatchedCount: number;
 }
 
-/** Reasons are kept for at most this many pairs that do not match. */
-const UNMATCHED_KEPT = 10;
-
 /** Decides which effects a push causes. Pure: the same push and definitions give the same plan. */
 export function planEffects(input: PlanInput): EffectPlan {
-  const plan: EffectPlan = { enqueue: [], skip: [], unmatched: [], unmatchedCount: 0 };
+  const plan: EffectPlan = { enqueue: [], skip: [], skipCount: 0, unmatched: null, unmatchedCount: 0 };
   for (const edit of input.applied) {
     for (const current of input.definitions) planOne(plan, input, edit, current);
   }
   return plan;
-}
-
-/** Nobody expects a push of definitions to run the effects they define: not worth a line for each pair. */
-function isOwnRef(ref: string): boolean {
-  return ref.startsWith(DEFINITION_PREFIX) || ref.startsWith(RESULT_PREFIX);
 }
 
 function planOne(plan: EffectPlan, input: PlanInput, edit: AppliedEdit, current: CurrentDefinition): void {
@@ -66,10 +59,16 @@ function planOne(plan: EffectPlan, input: PlanInput, edit: AppliedEdit, current:
   const { commit, tree } = input.facts.get(edit.newOid ?? edit.oldOid ?? '') ?? { commit: null, tree: null };
   const why = match.matches ? 'the ref names no commit' : match.why;
   if (!match.matches || commit === null || tree === null) {
-    if (isOwnRef(edit.name) && !definition.on.meta) return;
+    // Nobody expects a push of definitions to run the effects that they define.
+    if (!match.matches && edit.name.startsWith(META_PREFIX)) return;
     plan.unmatchedCount += 1;
-    if (plan.unmatched.length < UNMATCHED_KEPT) plan.unmatched.push({ ref: edit.name, name, why });
+    plan.unmatched ??= { ref: edit.name, name, why };
     return;
+  }
+  const reason = refuse(plan, input);
+  if (reason !== null) {
+    plan.skipCount += 1;
+    if (plan.skip.length >= input.effectsMax) return;
   }
   const order = buildWorkOrder(definition, {
     repo: input.repoId,
@@ -80,7 +79,6 @@ function planOne(plan: EffectPlan, input: PlanInput, edit: AppliedEdit, current:
     hops: Math.min(input.hops, HOPS_MAX),
   });
   const payload = encodeWorkOrder(order);
-  const reason = refuse(plan, input);
   if (reason !== null) {
     plan.skip.push({ ref: edit.name, name, payload, reason });
     return;

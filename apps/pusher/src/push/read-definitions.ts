@@ -12,7 +12,7 @@ export type LoadedDefinition = { definition: EffectDefinition } | { problem: str
 const ENTRIES_MAX = 10_000;
 const PROBLEMS_SHOWN = 3;
 
-/** Reads definitions from their commits, and remembers them: a commit never changes. */
+/** Reads definitions from their commits, and remembers them: a commit never changes. Faults may: objects can be missing for a while. */
 export class DefinitionReader {
   readonly #known = new Map<string, LoadedDefinition>();
 
@@ -25,7 +25,7 @@ export class DefinitionReader {
     const loaded = new Map(oids.map((oid) => [oid, this.#known.get(oid)] as const));
     for (const [oid, definition] of await load(missing, git)) {
       loaded.set(oid, definition);
-      this.#remember(oid, definition);
+      if ('definition' in definition) this.#remember(oid, definition);
     }
     return loaded as Map<string, LoadedDefinition>;
   }

@@ -1,0 +1,63 @@
+import { parseDefinition } from '@sluice/effect-spec';
+import { expect, test } from 'vitest';
+import { planEffects, type PlanInput } from './plan-effects.ts';
+
+const [commit, tree, definitionOid] = ['1', '2', '3'].map((digit) => digit.repeat(40)) as [
+  string,
+  string,
+  string,
+];
+
+function defined(name: string, source: string): PlanInput['definitions'][number] {
+  const parsed = parseDefinition(source);
+  if ('problems' in parsed) throw new Error(JSON.stringify(parsed.problems));
+  return { name, oid: definitionOid, definition: parsed.definition };
+}
+
+const CI = defined('ci', 'on: [refs/heads/*]\nrun: make\n');
+
+function plan(refs: readonly string[], input: Partial<PlanInput> = {}) {
+  return planEffects({
+    repoId: 'acme/api',
+    pushId: '4'.repeat(40),
+    signer: null,
+    applied: refs.map((name) => ({ name, oldOid: null, newOid: commit })),
+    definitions: [CI],
+    facts: new Map([[commit, { kind: 'commit', commit, tree }]]),
+    hops: 0,
+    effectsMax: 1000,
+    skipReason: null,
+    ...input,
+  });
+}
+
+test('a push of definitions and other refs of our own says nothing about effects that they do not cause', () => {
+  const meta = defined('meta', 'on:\n  refs: [refs/meta/notes/*]\n  meta: true\nrun: make\n');
+  const refs = [
+    'refs/meta/effects/ci',
+    'refs/meta/effects/meta',
+    'refs/meta/results/ci/x',
+    'refs/meta/other',
+  ];
+  expect(plan(refs, { definitions: [CI, meta] })).toMatchObject({
+    enqueue: [],
+    unmatched: null,
+    unmatchedCount: 0,
+  });
+});
+
+test('what does not match is one example and a number', () => {
+  expect(plan(['refs/heads/a', 'refs/tags/a', 'refs/tags/b'])).toMatchObject({
+    enqueue: [{ ref: 'refs/heads/a' }],
+    unmatched: { ref: 'refs/tags/a', name: 'ci', why: 'matches none of refs/heads/*' },
+    unmatchedCount: 2,
+  });
+});
+
+test('what a limit or the push itself stops is recorded up to the limit, and counted beyond it', () => {
+  const refs = Array.from({ length: 10 }, (_, n) => `refs/heads/b${n}`);
+  const limited = plan(refs, { effectsMax: 3 });
+  expect([limited.enqueue.length, limited.skip.length, limited.skipCount]).toEqual([3, 3, 7]);
+  const asked = plan(refs, { effectsMax: 3, skipReason: 'the push asked for it' });
+  expect([asked.enqueue.length, asked.skip.length, asked.skipCount]).toEqual([0, 3, 10]);
+});
