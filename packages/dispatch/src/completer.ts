@@ -107,14 +107,7 @@ export class Completer {
 
   async #send(batch: Pending[]): Promise<void> {
     await this.#complete(batch.filter(({ settlement }) => settlement.kind === 'complete'));
-    const back = batch.filter(({ settlement }) => settlement.kind === 'hand_back');
-    if (back.length > 0) {
-      await dispatcherHandBack(
-        this.#db,
-        back.map(({ claim }) => claim),
-      );
-      for (const { claim } of back) this.#close(claim, 'handed_back');
-    }
+    await this.#handBack(batch.filter(({ settlement }) => settlement.kind === 'hand_back'));
     for (const pending of batch) {
       const { claim, settlement } = pending;
       if (settlement.kind !== 'fail') continue;
@@ -130,6 +123,14 @@ export class Completer {
     if (found?.claimNumber !== claim.claimNumber) return 'stale';
     if (found.state === 'dead') return 'dead';
     return found.outcome ?? 'stale';
+  }
+
+  async #handBack(batch: Pending[]): Promise<void> {
+    if (batch.length === 0) return;
+    const claims = batch.map(({ claim }) => claim);
+    const accepted = new Set(await dispatcherHandBack(this.#db, claims));
+    for (const { claim, isUncertain } of batch)
+      this.#close(claim, isUncertain || accepted.has(claim.claimNumber) ? 'handed_back' : 'stale');
   }
 
   async #complete(batch: Pending[]): Promise<void> {

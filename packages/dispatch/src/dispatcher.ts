@@ -279,7 +279,8 @@ export class Dispatcher {
 
   async #setSleeping(id: string, isSleeping: boolean): Promise<void> {
     await this.#bounded('falling asleep or waking', setSleeping(this.#parts.db, id, isSleeping));
-    this.#isSleeping = isSleeping;
+    // The registration that it was about may be lost meanwhile; the next one is awake.
+    this.#isSleeping = isSleeping && this.#lease.id === id;
   }
 
   /** Hands back claims in our name that we do not run: the answer to the claim never came. No claim is under way now. */
@@ -290,8 +291,8 @@ export class Dispatcher {
     );
     if (lost.length > 0) {
       // Some of them may have been closed since the look.
-      const count = await this.#bounded('handing back', dispatcherHandBack(this.#parts.db, lost));
-      if (count > 0) this.#parts.emit({ name: 'claims_recovered', count });
+      const back = await this.#bounded('handing back', dispatcherHandBack(this.#parts.db, lost));
+      if (back.length > 0) this.#parts.emit({ name: 'claims_recovered', count: back.length });
       for (const { repoId, effectId } of lost) this.#claimer.hint(repoId, effectId);
     }
     this.#mayHaveLostClaims = false;
@@ -304,7 +305,8 @@ export class Dispatcher {
   #onEnded(effect: ClaimedEffect, result: RunResult, cause: AbortCause | undefined): void {
     this.#wakeUp.ring();
     if (result.status === 'settled') this.#onClosed(effect, 'settled');
-    else if (cause === 'stopping') this.#completer.add(effect, { kind: 'hand_back' });
+    // What an aborted run says is not believed. A claim that is lost is stale then.
+    else if (cause !== undefined) this.#completer.add(effect, { kind: 'hand_back' });
     else this.#completer.add(effect, this.#settlement(effect, result));
   }
 
@@ -362,7 +364,8 @@ export class Dispatcher {
     this.#runner.abortAll('stopping');
     await bounded(clock, ABORT_BOUND_MS, 'ending aborted runs', ended).catch(() => undefined);
     for (const effect of this.#runner.abandon()) this.#completer.add(effect, { kind: 'hand_back' });
-    const confirmed = Promise.all([this.#claiming, this.#upkeeping]).then(() => this.#completer.drain());
+    const closed = this.#claiming?.then(() => this.#completer.drain());
+    const confirmed = Promise.all([closed, this.#upkeeping]);
     await bounded(clock, CONFIRM_BOUND_MS, 'closing the last claims', confirmed).catch(() => undefined);
     this.#completer.giveUp();
     await Promise.all([this.#listener?.[Symbol.asyncDispose](), this.#lease.end()]);

@@ -7,20 +7,20 @@ import type { Claim } from './claim.ts';
 const CLAIMS_MAX = 100_000;
 
 /**
- * Gives claims back that were not started, as at shutdown: the effects wait again, with no attempt spent. Returns how
- * many; claims that are no longer the caller's are left alone.
+ * Gives claims back that were not started, as at shutdown: the effects wait again, with no attempt spent. Returns the
+ * claim numbers that were accepted; each one missing was stale, and is left alone.
  */
-export async function dispatcherHandBack(db: Kysely<DB>, claims: readonly Claim[]): Promise<number> {
+export async function dispatcherHandBack(db: Kysely<DB>, claims: readonly Claim[]): Promise<bigint[]> {
   assertList('claims', claims, CLAIMS_MAX);
   for (const [index, claim] of claims.entries()) checkClaim(claim, `claims[${index}]`);
-  if (claims.length === 0) return 0;
+  if (claims.length === 0) return [];
   const fences = Object.fromEntries(
     claims.map((claim) => [
       String(claim.claimNumber),
       [String(claim.effectId), claim.repoId, claim.attempt, claim.claimant],
     ]),
   );
-  const { numAffectedRows } = await sql`
+  const { rows } = await sql<{ claim_number: bigint | string }>`
     with given as materialized (
       select ${JSON.stringify(fences)}::jsonb as fences
     ), mine as materialized (
@@ -32,6 +32,7 @@ export async function dispatcherHandBack(db: Kysely<DB>, claims: readonly Claim[
          for update of c
     )
     delete from ${table('effect_claim')}
-     where claim_number = any(array(select claim_number from mine))`.execute(db);
-  return Number(numAffectedRows ?? 0n);
+     where claim_number = any(array(select claim_number from mine))
+    returning claim_number`.execute(db);
+  return rows.map((row) => BigInt(row.claim_number));
 }

@@ -243,7 +243,7 @@ const fail = command(
 const handBack = command('dispatcherHandBack', fc.tuple(nth, nths), async (model, world, [by, which]) => {
   const claims = pick(world.claims, which);
   const got = await dispatcherHandBack(session(world, by).db, claims);
-  expect(got).toBe(model.handBack(claims.map(({ claimNumber }) => claimNumber)));
+  expect(got).toHaveLength(model.handBack(claims.map(({ claimNumber }) => claimNumber)));
 });
 
 const cancel = command('cancelEffects', fc.tuple(nth, nth, nths), async (model, world, [by, repo, which]) => {
