@@ -1,17 +1,10 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { DB } from '@sluice/db';
-import {
-  effectId,
-  findEffect,
-  readLog,
-  type EffectId,
-  type FoundEffect,
-} from '@sluice/queue-core/dispatcher';
+import { effectId, readLog, type EffectId, type FoundEffect } from '@sluice/queue-core/dispatcher';
 import type { Kysely } from 'kysely';
-import { CommandError } from './command-error.ts';
+import { findNamedEffect } from './find-named-effect.ts';
 import { formatWaitReason } from './format-queue.ts';
 import { LogPrinter } from './log-printer.ts';
-import { readDefaultCap } from './queue-command.ts';
 import { printableLine, type Terminal } from './terminal.ts';
 import { withDatabase } from './with-database.ts';
 
@@ -25,19 +18,12 @@ type Cursor = { claimNumber: bigint; seq: number } | undefined;
  */
 export async function showLog(terminal: Terminal, id: string, { follow }: { follow?: true }): Promise<void> {
   const wanted = effectId(id);
-  const defaultCap = readDefaultCap(terminal.env);
   const printer = new LogPrinter(terminal.stdout);
   const effect = await withDatabase(terminal, async (db) => {
     let cursor: Cursor;
     for (;;) {
       // Looked up before its output is read: of an effect that had finished by then, all output is there.
-      const found = await findEffect(db, wanted, { defaultCap });
-      if (found === undefined) {
-        throw new CommandError(
-          `there is no effect ${wanted}`,
-          'sluice queue shows their ids; finished ones are kept for SLUICE_RETENTION_DAYS.',
-        );
-      }
+      const found = await findNamedEffect(terminal, db, id);
       cursor = await printNew(db, wanted, cursor, printer);
       if (follow !== true || found.finishedAt !== null || terminal.signal.aborted) return found;
       await delay(FOLLOW_EVERY_MS, undefined, { signal: terminal.signal }).catch(() => {});

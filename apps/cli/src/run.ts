@@ -5,6 +5,7 @@ import { showLog } from './log-command.ts';
 import { migrateDatabase } from './migrate-command.ts';
 import { showQueue, type QueueOptions } from './queue-command.ts';
 import { setRepo, showRepo, type RepoChanges } from './repo-commands.ts';
+import { cancelEffect, rerun } from './steer-commands.ts';
 import type { Terminal } from './terminal.ts';
 
 const FAILED = 1;
@@ -82,7 +83,7 @@ function addEffectCommands(program: Command, terminal: Terminal): void {
 function addQueueCommands(program: Command, terminal: Terminal): void {
   program
     .command('queue')
-    .description('what runs, what waits and for what, and what finished last')
+    .description('what runs, what waits and for what, and the newest of what finished')
     .option('--repo <repo>', 'only this repository')
     .option('--limit <n>', 'rows per section', whole(1, 1000), 20)
     .option('--watch', 'keep showing it until interrupted')
@@ -92,6 +93,15 @@ function addQueueCommands(program: Command, terminal: Terminal): void {
     .description("an effect's output, all attempts")
     .option('--follow', 'keep showing it until the effect has finished')
     .action((effect: string, options: { follow?: true }) => showLog(terminal, effect, options));
+  program
+    .command('cancel <effect>')
+    .description('take back an effect that waits')
+    .option('--reason <text>', 'kept with it', 'cancelled by hand')
+    .action((effect: string, { reason }: { reason: string }) => cancelEffect(terminal, effect, reason));
+  program
+    .command('rerun <effect>')
+    .description('run a finished effect once more')
+    .action((effect: string) => rerun(terminal, effect));
 }
 
 function addRepoCommands(program: Command, terminal: Terminal): void {

@@ -13,4 +13,5 @@ export type { Completion } from './check-claim.ts';
 export { claimEffects } from './claim-effects.ts';
 export { completeEffect } from './complete-effect.ts';
 export { openClaim } from './open-claim.ts';
+export { rerunEffect } from './rerun-effect.ts';
 export { opRecords, recordOp, type OpRecord } from './record-op.ts';
