@@ -10,6 +10,10 @@ test('an id and its text are the same both ways', () => {
   );
 });
 
+test('a number is no effect id: it may have lost its last digits', () => {
+  expect(() => effectId(7 as unknown as bigint)).toThrow(/^effectId: expected/);
+});
+
 test.each([0n, -1n, 2n ** 63n, '', '0', '-1', '1.5', '1e3', ' 1', '9'.repeat(20)])(
   '%o is no effect id',
   (value) => {

@@ -9,7 +9,7 @@ const MAX = 2n ** 63n - 1n;
 
 /** Brings an id back from text (a URL, a command line, a notification) or from a plain `bigint`; lossless both ways. */
 export function effectId(value: bigint | string): EffectId {
-  const id = typeof value === 'bigint' ? value : /^[0-9]{1,19}$/.test(value) ? BigInt(value) : 0n;
+  const id = typeof value === 'bigint' ? value : isDigits(value) ? BigInt(value) : 0n;
   if (id < 1n || id > MAX) {
     throw new SluiceError(
       'invalid_argument',
@@ -17,4 +17,9 @@ export function effectId(value: bigint | string): EffectId {
     );
   }
   return id as EffectId;
+}
+
+/** Not so a number, which may have lost its last digits already. */
+function isDigits(value: unknown): value is string {
+  return typeof value === 'string' && /^[0-9]{1,19}$/.test(value);
 }
