@@ -4,7 +4,10 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { SUPERVISOR_NAME } from './supervisor.ts';
 
+/** A supervisor notices at once that its program was killed, but the machine may be busy. */
 const SUPERVISED_WAIT_MS = 10_000;
+/** What a server that stops has to write down may take its time on a busy disk. */
+const STOPPING_WAIT_MS = 30_000;
 /** INT rolls back open transactions; QUIT leaves at once, and the next start recovers from the log; KILL is the end. */
 const STOP_STEPS = [
   { signal: 'SIGINT', waitMs: 5_000 },
@@ -26,6 +29,7 @@ export async function endFormerServer(pgData: string): Promise<void> {
   }
   if (isSupervised(pid)) {
     if (await isGoneWithin(pid, SUPERVISED_WAIT_MS)) return;
+    if (isStopping(pgData) && (await isGoneWithin(pid, STOPPING_WAIT_MS))) return;
     throw new Error(
       `PostgreSQL: expected ${pgData} to be free, got a server (process ${pid}) that another program runs on it. ` +
         `Stop that program, or use another folder.`,
@@ -46,11 +50,20 @@ export async function endServer(pgData: string): Promise<void> {
 }
 
 function postmasterPid(pgData: string): number | undefined {
+  const pid = Number(pidFile(pgData)[0]);
+  return Number.isInteger(pid) && pid > 1 ? pid : undefined;
+}
+
+/** The eighth line is the server's own word about its state; a file without it is gone, or that of a server that starts. */
+function isStopping(pgData: string): boolean {
+  return (pidFile(pgData)[7] ?? 'stopping').startsWith('stopping');
+}
+
+function pidFile(pgData: string): string[] {
   try {
-    const pid = Number(readFileSync(join(pgData, 'postmaster.pid'), 'utf8').split('\n')[0]);
-    return Number.isInteger(pid) && pid > 1 ? pid : undefined;
+    return readFileSync(join(pgData, 'postmaster.pid'), 'utf8').split('\n');
   } catch {
-    return undefined;
+    return [];
   }
 }
 
