@@ -1,5 +1,9 @@
 import { once } from 'node:events';
 import { connect, createServer, type AddressInfo, type Server, type Socket } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
+
+/** While new connections are refused the port is nobody's, and an outgoing connection may have taken it for a while. */
+const REOPEN_WITHIN_MS = 20_000;
 
 export interface TcpProxy extends AsyncDisposable {
   port: number;
@@ -72,7 +76,15 @@ export async function startTcpProxy(target: { host: string; port: number }): Pro
       return Promise.resolve();
     },
     async accept() {
-      if (!server.listening) server = await open(port);
+      const end = performance.now() + REOPEN_WITHIN_MS;
+      while (!server.listening) {
+        try {
+          server = await open(port);
+        } catch (error) {
+          if (performance.now() > end) throw error;
+          await sleep(100);
+        }
+      }
     },
     async [Symbol.asyncDispose]() {
       for (const pair of pairs) for (const socket of pair) socket.destroy();

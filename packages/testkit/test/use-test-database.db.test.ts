@@ -62,17 +62,19 @@ test('a file that leaves a connection open fails and names it', async () => {
 
 test('the sweep drops what killed runs left, and nothing that may be in use', async () => {
   const now = Math.floor(Date.now() / 1_000);
+  // Another run may share the server.
+  const sweep = `sweep${process.pid}`;
   const names = {
-    old: `sluice_test_${now - 3 * 3_600}_sweep`,
-    recent: `sluice_test_${now - 60}_sweep`,
-    keptToday: `sluice_kept_${now - 3 * 3_600}_sweep`,
-    keptLongAgo: `sluice_kept_${now - 30 * 3_600}_sweep`,
+    old: `sluice_test_${now - 3 * 3_600}_${sweep}`,
+    recent: `sluice_test_${now - 60}_${sweep}`,
+    keptToday: `sluice_kept_${now - 3 * 3_600}_${sweep}`,
+    keptLongAgo: `sluice_kept_${now - 30 * 3_600}_${sweep}`,
   };
   await onServer(testServerUrl(), async (client) => {
     for (const name of Object.values(names)) await client.query(`create database ${name}`);
   });
   await sweepDatabases(testServerUrl());
-  const left = (await databaseNames()).filter((name) => name.endsWith('_sweep'));
+  const left = (await databaseNames()).filter((name) => name.endsWith(`_${sweep}`));
   await onServer(testServerUrl(), async (client) => {
     for (const name of left) await client.query(`drop database ${name}`);
   });
