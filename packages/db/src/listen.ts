@@ -74,7 +74,9 @@ async function listenOnce(options: ListenOptions, stop: AbortSignal, onListening
   try {
     await Promise.race([client.connect(), lost.promise]);
     if (stop.aborted) return;
-    for (const channel of options.channels) await client.query(`listen ${pg.escapeIdentifier(channel)}`);
+    for (const channel of options.channels)
+      await Promise.race([client.query(`listen ${pg.escapeIdentifier(channel)}`), lost.promise]);
+    if (stop.aborted) return;
     probe = setInterval(() => void client.query('select 1').catch(lost.reject), PROBE_EVERY_MS);
     onListening();
     options.onReady();
