@@ -5,19 +5,13 @@ import {
   dispatcherHandBack,
   findEffect,
   type Claim,
-  type Outcome,
 } from '@sluice/queue-core/dispatcher';
 import type { Kysely } from 'kysely';
 import { backoffMs } from './backoff.ts';
 import { bounded, type Clock } from './clock.ts';
 import type { DispatchEvent, EffectEnd } from './dispatch-event.ts';
+import type { Settlement } from './settlement.ts';
 import { describeError, storableText } from './storable-text.ts';
-
-/** How a claim is to be closed. */
-export type Settlement =
-  | { kind: 'complete'; outcome: Outcome; reason?: string; resultRef?: string }
-  | { kind: 'fail'; error: string; isPoison: boolean; retryInMs: number }
-  | { kind: 'hand_back' };
 
 interface Pending {
   claim: Claim;

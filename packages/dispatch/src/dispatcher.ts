@@ -1,21 +1,17 @@
-import { CHANNELS, listen, type DB } from '@sluice/db';
-import {
-  dispatcherClaimsOf,
-  dispatcherHandBack,
-  setSleeping,
-  type Claim,
-  type ClaimedEffect,
-} from '@sluice/queue-core/dispatcher';
-import type { Kysely } from 'kysely';
-import { backoffMs, type BackoffRange } from './backoff.ts';
+import { CHANNELS, listen } from '@sluice/db';
+import type { Claim, ClaimedEffect } from '@sluice/queue-core/dispatcher';
+import { backoffMs } from './backoff.ts';
 import { Claimer } from './claimer.ts';
-import { bounded, type Clock } from './clock.ts';
-import { Completer, type Settlement } from './completer.ts';
-import type { DispatchEvent, EffectEnd } from './dispatch-event.ts';
+import { bounded } from './clock.ts';
+import { Completer } from './completer.ts';
+import type { EffectEnd } from './dispatch-event.ts';
+import type { DispatcherParts } from './dispatcher-parts.ts';
 import { Lease } from './lease.ts';
-import type { RunContext, RunResult } from './run-result.ts';
+import { LostClaims } from './lost-claims.ts';
+import { Rest } from './rest.ts';
+import type { RunResult } from './run-result.ts';
 import { Runner, type AbortCause } from './runner.ts';
-import { storableText } from './storable-text.ts';
+import { settlementOf } from './settlement.ts';
 import { Upkeep } from './upkeep.ts';
 import { WakeUp } from './wake-up.ts';
 
@@ -24,34 +20,9 @@ const UNCONFIRMED_MAX = 5_000;
 const CLAIM_BACKOFF = { minMs: 50, maxMs: 5_000 };
 /** Pause when all repos in question are locked by other claimers: about as long as their claims take. */
 const CONTENDED_MS = 4;
-/**
- * Looks again so long after falling asleep: an enqueue that saw us awake, and so sent no notification, may have been
- * committed after the first look. Later ones are left to the poll.
- */
-const LOOKS_AFTER_MS = [30, 300];
-/** First pause before repos at their cap are looked at again; doubles up to the poll interval. */
-const FULL_MS_MIN = 25;
-/** A call to the database that takes longer counts as failed. */
-const CALL_BOUND_MS = 15_000;
 /** Bounds of the last steps of a stop. */
 const ABORT_BOUND_MS = 5_000;
 const CONFIRM_BOUND_MS = 5_000;
-
-export interface DispatcherParts {
-  db: Kysely<DB>;
-  connectionString: string | undefined;
-  slots: number;
-  repoCap: number;
-  leaseMs: number;
-  beatMs: number;
-  pollMs: number;
-  graceMs: number;
-  retry: BackoffRange;
-  retentionDays: number;
-  run: (effect: ClaimedEffect, context: RunContext) => Promise<RunResult>;
-  emit: (event: DispatchEvent) => void;
-  clock: Clock;
-}
 
 /** The loop: claims, hands to the runner, rests when there is nothing to do. Its parts know nothing of each other. */
 export class Dispatcher {
@@ -61,6 +32,8 @@ export class Dispatcher {
   readonly #runner: Runner;
   readonly #lease: Lease;
   readonly #upkeep: Upkeep;
+  readonly #lostClaims: LostClaims;
+  readonly #rest: Rest;
   readonly #wakeUp: WakeUp;
   readonly #stopping = new AbortController();
   readonly #hurrying = new AbortController();
@@ -70,13 +43,6 @@ export class Dispatcher {
   #claiming: Promise<void> | undefined;
   #upkeeping: Promise<void> | undefined;
   #stopped: Promise<void> | undefined;
-  /** An answer was lost: claims may be ours that we do not know of. */
-  #mayHaveLostClaims = false;
-  #isSleeping = false;
-  #looksLeft: number[] = [];
-  /** Claims in a row that brought something. */
-  #catches = 0;
-  #fullMs = FULL_MS_MIN;
 
   constructor(parts: DispatcherParts) {
     const { db, clock, emit } = parts;
@@ -102,7 +68,7 @@ export class Dispatcher {
       emit,
       terms: parts,
       onLost: () => {
-        this.#isSleeping = false;
+        this.#rest.forget();
         this.#runner.abortAll('claim_lost');
       },
       onRegistered: () => this.#wakeUp.ring(),
@@ -117,6 +83,22 @@ export class Dispatcher {
       onDue: (repoId, effectId) => this.#claimer.hint(repoId, effectId),
       sweep: () => this.#sweep(),
       stop: this.#stopping.signal,
+    });
+    this.#lostClaims = new LostClaims({
+      db,
+      clock,
+      emit,
+      isKnown: (claimNumber) => this.#runner.has(claimNumber) || this.#completer.has(claimNumber),
+      onHandedBack: (repoId, effectId) => this.#claimer.hint(repoId, effectId),
+    });
+    this.#rest = new Rest({
+      db,
+      clock,
+      pollMs: parts.pollMs,
+      claimer: this.#claimer,
+      wakeUp: this.#wakeUp,
+      isListening: () => this.#listener !== undefined,
+      currentId: () => this.#lease.id,
     });
   }
 
@@ -179,7 +161,7 @@ export class Dispatcher {
 
   async #sweep(): Promise<void> {
     await this.#claimer.sweep();
-    this.#mayHaveLostClaims = true;
+    this.#lostClaims.suspect();
     this.#wakeUp.ring();
   }
 
@@ -192,7 +174,7 @@ export class Dispatcher {
         failures = 0;
       } catch (error) {
         failures += 1;
-        this.#mayHaveLostClaims = true;
+        this.#lostClaims.suspect();
         emit({ name: 'claim_failed', error });
         await clock.sleep(backoffMs(failures, CLAIM_BACKOFF, Math.random()), this.#stopping.signal);
       }
@@ -207,7 +189,7 @@ export class Dispatcher {
       await this.#wakeUp.wait(pollMs);
       return;
     }
-    if (this.#mayHaveLostClaims) await this.#recoverClaims(id);
+    await this.#lostClaims.recover(id);
     // A stop in between has freed slots, which are not for claiming.
     if (this.#stopping.signal.aborted) return;
     const free = Math.min(slots - this.#runner.size, UNCONFIRMED_MAX - this.#completer.size);
@@ -217,17 +199,9 @@ export class Dispatcher {
     }
     const { effects, isContended } = await this.#claimer.claim(id, free);
     this.#take(id, effects);
-    if (effects.length > 0) {
-      this.#fullMs = FULL_MS_MIN;
-      this.#catches += 1;
-      // One effect now and then is served faster asleep: each is announced, and nothing is written in between.
-      if (this.#catches > 1 && this.#isSleeping) await this.#setSleeping(id, false);
-    } else if (isContended) {
-      await clock.sleep(CONTENDED_MS * (0.5 + Math.random()), this.#stopping.signal);
-    } else if (!this.#claimer.hasWork) {
-      this.#catches = 0;
-      await this.#rest(id);
-    }
+    if (effects.length > 0) await this.#rest.end(id);
+    else if (isContended) await clock.sleep(CONTENDED_MS * (0.5 + Math.random()), this.#stopping.signal);
+    else if (!this.#claimer.hasWork) await this.#rest.begin(id, () => this.#tellIdle());
   }
 
   #take(id: string, effects: readonly ClaimedEffect[]): void {
@@ -239,31 +213,9 @@ export class Dispatcher {
     }
   }
 
-  /** Nothing to claim: say that we sleep, look once more, then wait for news. */
-  async #rest(id: string): Promise<void> {
-    const isListening = this.#listener !== undefined;
-    if (isListening && !this.#isSleeping) {
-      await this.#setSleeping(id, true);
-      this.#looksLeft = [...LOOKS_AFTER_MS];
-      await this.#claimer.sweep();
-      if (this.#claimer.hasWork) return;
-    }
-    if (this.#idleWaiters.length > 0 && (await this.#isIdle())) {
-      for (const resolve of this.#idleWaiters.splice(0)) resolve();
-    }
-    if (!this.#claimer.hasWork) await this.#waitForNews();
-  }
-
-  async #waitForNews(): Promise<void> {
-    const { pollMs } = this.#parts;
-    const [lookMs = pollMs] = this.#looksLeft;
-    const fullMs = this.#claimer.fullCount > 0 ? this.#fullMs : pollMs;
-    if (await this.#wakeUp.wait(Math.min(lookMs, fullMs, pollMs))) return;
-    if (fullMs < pollMs) {
-      this.#fullMs = Math.min(2 * fullMs, pollMs);
-      this.#claimer.retryFull();
-    }
-    if (this.#looksLeft.shift() !== undefined) await this.#claimer.sweep();
+  async #tellIdle(): Promise<void> {
+    if (this.#idleWaiters.length === 0 || !(await this.#isIdle())) return;
+    for (const resolve of this.#idleWaiters.splice(0)) resolve();
   }
 
   async #isIdle(): Promise<boolean> {
@@ -277,55 +229,12 @@ export class Dispatcher {
     );
   }
 
-  async #setSleeping(id: string, isSleeping: boolean): Promise<void> {
-    await this.#bounded('falling asleep or waking', setSleeping(this.#parts.db, id, isSleeping));
-    // The registration that it was about may be lost meanwhile; the next one is awake.
-    this.#isSleeping = isSleeping && this.#lease.id === id;
-  }
-
-  /** Hands back claims in our name that we do not run: the answer to the claim never came. No claim is under way now. */
-  async #recoverClaims(id: string): Promise<void> {
-    const open = await this.#bounded('reading own claims', dispatcherClaimsOf(this.#parts.db, id));
-    const lost = open.filter(
-      ({ claimNumber }) => !this.#runner.has(claimNumber) && !this.#completer.has(claimNumber),
-    );
-    if (lost.length > 0) {
-      // Some of them may have been closed since the look.
-      const back = await this.#bounded('handing back', dispatcherHandBack(this.#parts.db, lost));
-      if (back.length > 0) this.#parts.emit({ name: 'claims_recovered', count: back.length });
-      for (const { repoId, effectId } of lost) this.#claimer.hint(repoId, effectId);
-    }
-    this.#mayHaveLostClaims = false;
-  }
-
-  async #bounded<T>(what: string, work: Promise<T>): Promise<T> {
-    return await bounded(this.#parts.clock, CALL_BOUND_MS, what, work);
-  }
-
   #onEnded(effect: ClaimedEffect, result: RunResult, cause: AbortCause | undefined): void {
     this.#wakeUp.ring();
     if (result.status === 'settled') this.#onClosed(effect, 'settled');
     // What an aborted run says is not believed. A claim that is lost is stale then.
     else if (cause !== undefined) this.#completer.add(effect, { kind: 'hand_back' });
-    else this.#completer.add(effect, this.#settlement(effect, result));
-  }
-
-  #settlement(effect: ClaimedEffect, result: Exclude<RunResult, { status: 'settled' }>): Settlement {
-    if (result.status === 'done') {
-      const { outcome, reason, resultRef } = result;
-      return {
-        kind: 'complete',
-        outcome,
-        ...(reason === undefined ? {} : { reason }),
-        ...(resultRef === undefined ? {} : { resultRef }),
-      };
-    }
-    return {
-      kind: 'fail',
-      error: storableText(result.message),
-      isPoison: result.status === 'poison',
-      retryInMs: backoffMs(effect.attempt, this.#parts.retry, Math.random()),
-    };
+    else this.#completer.add(effect, settlementOf(effect, result, this.#parts.retry));
   }
 
   #onClosed(claim: Claim, how: EffectEnd, error?: string): void {

@@ -151,7 +151,7 @@ export class FairScheduler {
   /** The repo has nothing to claim: it is paused. Its tag stays. */
   withdraw(repoId: string): void {
     const repo = this.#repos.get(repoId);
-    if (repo !== undefined && repo.state !== 'claiming') this.#retire(repo);
+    if (repo !== undefined && repo.state !== 'claiming' && repo.state !== 'idle') this.#retire(repo);
   }
 
   /** One of the repo's effects that this process held is finished or was given back. */

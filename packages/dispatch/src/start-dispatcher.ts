@@ -3,7 +3,8 @@ import type { ClaimedEffect } from '@sluice/queue-core/dispatcher';
 import type { Kysely } from 'kysely';
 import { systemClock, type Clock } from './clock.ts';
 import type { DispatchEvent } from './dispatch-event.ts';
-import { Dispatcher, type DispatcherParts } from './dispatcher.ts';
+import { Dispatcher } from './dispatcher.ts';
+import type { DispatcherParts } from './dispatcher-parts.ts';
 import type { RunContext, RunResult } from './run-result.ts';
 
 export interface DispatcherOptions {

@@ -1,0 +1,94 @@
+import type { DB } from '@sluice/db';
+import { setSleeping } from '@sluice/queue-core/dispatcher';
+import type { Kysely } from 'kysely';
+import type { Claimer } from './claimer.ts';
+import { bounded, type Clock } from './clock.ts';
+import type { WakeUp } from './wake-up.ts';
+
+/**
+ * Looks again so long after falling asleep: an enqueue that saw us awake, and so sent no notification, may have been
+ * committed after the first look. Later ones are left to the poll.
+ */
+const LOOKS_AFTER_MS = [30, 300];
+/** First pause before repos at their cap are looked at again; doubles up to the poll interval. */
+const FULL_MS_MIN = 25;
+/** A call to the database that takes longer counts as failed. */
+const CALL_BOUND_MS = 15_000;
+
+/** What the loop does when there is nothing to claim: it says that it sleeps, looks once more, then waits for news. */
+export class Rest {
+  readonly #db: Kysely<DB>;
+  readonly #clock: Clock;
+  readonly #pollMs: number;
+  readonly #claimer: Claimer;
+  readonly #wakeUp: WakeUp;
+  readonly #isListening: () => boolean;
+  readonly #currentId: () => string | undefined;
+  #isSleeping = false;
+  #looksLeft: number[] = [];
+  /** Claims in a row that brought something. */
+  #catches = 0;
+  #fullMs = FULL_MS_MIN;
+
+  constructor(options: {
+    db: Kysely<DB>;
+    clock: Clock;
+    pollMs: number;
+    claimer: Claimer;
+    wakeUp: WakeUp;
+    isListening: () => boolean;
+    currentId: () => string | undefined;
+  }) {
+    this.#db = options.db;
+    this.#clock = options.clock;
+    this.#pollMs = options.pollMs;
+    this.#claimer = options.claimer;
+    this.#wakeUp = options.wakeUp;
+    this.#isListening = options.isListening;
+    this.#currentId = options.currentId;
+  }
+
+  /** The registration is lost, and whether it sleeps with it; the next one is awake. */
+  forget(): void {
+    this.#isSleeping = false;
+  }
+
+  /** A claim brought something. */
+  async end(dispatcherId: string): Promise<void> {
+    this.#fullMs = FULL_MS_MIN;
+    this.#catches += 1;
+    // One effect now and then is served faster asleep: each is announced, and nothing is written in between.
+    if (this.#catches > 1 && this.#isSleeping) await this.#setSleeping(dispatcherId, false);
+  }
+
+  /** A claim brought nothing, and there is nothing else to claim. `onNothing` hears when a second look agrees. */
+  async begin(dispatcherId: string, onNothing: () => Promise<void>): Promise<void> {
+    this.#catches = 0;
+    if (this.#isListening() && !this.#isSleeping) {
+      await this.#setSleeping(dispatcherId, true);
+      this.#looksLeft = [...LOOKS_AFTER_MS];
+      await this.#claimer.sweep();
+      if (this.#claimer.hasWork) return;
+    }
+    await onNothing();
+    if (!this.#claimer.hasWork) await this.#waitForNews();
+  }
+
+  async #waitForNews(): Promise<void> {
+    const [lookMs = this.#pollMs] = this.#looksLeft;
+    const fullMs = this.#claimer.fullCount > 0 ? this.#fullMs : this.#pollMs;
+    if (await this.#wakeUp.wait(Math.min(lookMs, fullMs, this.#pollMs))) return;
+    if (fullMs < this.#pollMs) {
+      this.#fullMs = Math.min(2 * fullMs, this.#pollMs);
+      this.#claimer.retryFull();
+    }
+    if (this.#looksLeft.shift() !== undefined) await this.#claimer.sweep();
+  }
+
+  async #setSleeping(id: string, isSleeping: boolean): Promise<void> {
+    const setting = setSleeping(this.#db, id, isSleeping);
+    await bounded(this.#clock, CALL_BOUND_MS, 'falling asleep or waking', setting);
+    // The registration that it was about may be lost meanwhile; the next one is awake.
+    this.#isSleeping = isSleeping && this.#currentId() === id;
+  }
+}
