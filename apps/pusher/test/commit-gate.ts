@@ -19,7 +19,12 @@ const standing = sql`select pid from pg_locks where locktype = 'advisory' and ob
 /** Stops every push to this database in its COMMIT until opened, with a deferred trigger that waits for a lock. */
 export async function closeCommitGate(db: Kysely<DB>): Promise<CommitGate> {
   await sql`create or replace function public.wait_at_gate() returns trigger language plpgsql as
-    $$ begin perform pg_advisory_xact_lock_shared(${sql.lit(GATE)}); return null; end $$`.execute(db);
+    $$ begin
+      -- A test may take longer than a push waits for a lock.
+      perform set_config('lock_timeout', '0', true);
+      perform pg_advisory_xact_lock_shared(${sql.lit(GATE)});
+      return null;
+    end $$`.execute(db);
   await sql`create constraint trigger wait_at_gate after insert on ${table('op_record')}
     deferrable initially deferred for each row execute function public.wait_at_gate()`.execute(db);
   const holder = await db.startTransaction().execute();

@@ -1,6 +1,10 @@
+import { once } from 'node:events';
+import { connect } from 'node:net';
 import { commitFiles, defineEffect, gitIn, makeRepo } from '@sluice/testkit';
 import { expect, test } from 'vitest';
-import { EMPTY_PACK, preamble, sendPush } from './raw-push.ts';
+import { encodePkt, FLUSH } from '../src/wire/pkt-line.ts';
+import { closeCommitGate } from './commit-gate.ts';
+import { EMPTY_PACK, preamble, send, sendPush } from './raw-push.ts';
 import { usePusher } from './use-pusher.ts';
 
 const pusher = usePusher();
@@ -96,4 +100,35 @@ test('two pushers over one data folder: one value wins, and both show it', async
     const listed = await gitIn(pusher.folder)(['ls-remote', `${url}/twin.git`, 'refs/heads/main']);
     expect(listed).toBe(`${winner}\trefs/heads/main`);
   }
+});
+
+test('who leaves while it waits in line takes no place, and the next ones are served', async () => {
+  const { url } = await pusher.start({ SLUICE_GIT_PROCESSES: '1' });
+  const remote = `${url}/line.git`;
+  const work = await makeRepo(`${pusher.folder}/work`);
+  const commit = await commitFiles(work, { 'a.txt': 'one' });
+  await work(['push', '--quiet', remote, 'main']);
+  await using gate = await closeCommitGate(pusher.database.db);
+  const pushing = work.attempt(['push', remote, 'main:other']);
+  await gate.reached();
+  const wants = Buffer.concat([encodePkt(`want ${commit}\n`), FLUSH, encodePkt('done\n')]);
+  const leavers = [
+    ['GET', `/line.git/info/refs?service=git-upload-pack`, ''],
+    ['POST', `/line.git/git-upload-pack`, wants.toString('latin1')],
+  ].map(([method, path, body]) => {
+    const socket = connect(Number(new URL(url).port), '127.0.0.1');
+    socket.write(
+      `${method} ${path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/x-git-upload-pack-request\r\nContent-Length: ${body!.length}\r\n\r\n${body}`,
+    );
+    return socket;
+  });
+  await Promise.all(leavers.map((socket) => once(socket, 'connect')));
+  // The server has read what was sent before this, and then it hears of the ends before what is sent after them.
+  await send(`${url}/_health`);
+  for (const socket of leavers) socket.destroy();
+  await send(`${url}/_health`);
+  await gate.open();
+  expect((await pushing).code).toBe(0);
+  await gitIn(pusher.folder)(['clone', '--quiet', remote, 'clone']);
+  expect(pusher.events.map(({ event }) => event)).not.toContain('request_failed');
 });

@@ -1,6 +1,5 @@
-import { unavailable } from '../http/http-error.ts';
 import { gitEnvironment } from './git-environment.ts';
-import { startGit } from './start-git.ts';
+import { readGit } from './read-git.ts';
 
 export interface FoundObject {
   oid: string;
@@ -30,27 +29,14 @@ export async function lookUpObjects(
   { folder, home, withContent = false }: LookUpOptions,
 ): Promise<(FoundObject | null)[]> {
   if (expressions.length === 0) return [];
-  const git = await startGit({
+  const output = await readGit({
     args: ['--git-dir', folder, 'cat-file', withContent ? '--batch' : '--batch-check'],
     env: gitEnvironment({ home, config: [['safe.directory', folder]] }),
+    input: `${expressions.join('\n')}\n`,
+    timeoutMs: TIMEOUT_MS,
+    bytesMax: OUTPUT_BYTES_MAX,
   });
-  const timer = setTimeout(() => git.end('SIGKILL'), TIMEOUT_MS);
-  try {
-    git.stdin.end(`${expressions.join('\n')}\n`);
-    const parts: Buffer[] = [];
-    let bytes = 0;
-    for await (const part of git.stdout as AsyncIterable<Buffer>) {
-      bytes += part.length;
-      if (bytes > OUTPUT_BYTES_MAX) throw unavailable('reading objects took too much memory');
-      parts.push(part);
-    }
-    const code = await git.exited;
-    if (code !== 0) throw unavailable('git could not read the objects', new Error(git.errors()));
-    return parseAnswers(Buffer.concat(parts, bytes), expressions.length, withContent);
-  } finally {
-    clearTimeout(timer);
-    git.end('SIGKILL');
-  }
+  return parseAnswers(output, expressions.length, withContent);
 }
 
 function parseAnswers(output: Buffer, count: number, withContent: boolean): (FoundObject | null)[] {

@@ -1,9 +1,10 @@
 import { SluiceError } from '@sluice/db';
 import { gitEnvironment } from './git-environment.ts';
-import { startGit } from './start-git.ts';
+import { readGit } from './read-git.ts';
 
 /** Has proc-receive as it is used here, and advertises by `--http-backend-info-refs`. */
 const OLDEST = [2, 34] as const;
+const VERSION_MS_MAX = 30_000;
 
 /** Fails unless there is a git that is new enough. */
 export async function requireGit(home: string): Promise<void> {
@@ -18,11 +19,9 @@ export async function requireGit(home: string): Promise<void> {
 
 async function readVersion(home: string): Promise<string> {
   try {
-    const git = await startGit({ args: ['version'], env: gitEnvironment({ home, config: [] }) });
-    git.stdin.end();
-    let text = '';
-    for await (const chunk of git.stdout) text += String(chunk);
-    return text.trim();
+    const env = gitEnvironment({ home, config: [] });
+    const output = await readGit({ args: ['version'], env, timeoutMs: VERSION_MS_MAX, bytesMax: 1000 });
+    return output.toString('utf8').trim();
   } catch {
     return '';
   }

@@ -6,13 +6,14 @@ import {
   receivePackConfiguration,
   uploadPackConfiguration,
 } from '../git/serve-configuration.ts';
-import { startGit } from '../git/start-git.ts';
+import { readGit } from '../git/read-git.ts';
 import { ensureRepoFolder } from '../git/repo-folder.ts';
 import type { Pusher } from '../pusher.ts';
 import { readClaimRef } from '../push/claim-ref.ts';
 import { encodePkt, FLUSH } from '../wire/pkt-line.ts';
 import { answer } from './answer.ts';
-import { HttpError, unavailable } from './http-error.ts';
+import { HttpError } from './http-error.ts';
+import { ClientGone } from './read-body.ts';
 import type { RepoAddress, Service } from './route.ts';
 
 interface Subject {
@@ -28,6 +29,8 @@ export async function advertise(
 ): Promise<void> {
   const release = await pusher.slots.take(address.repoId);
   try {
+    // It may have left while it waited in line.
+    if (response.destroyed) throw new ClientGone(undefined);
     const subject =
       service === 'git-upload-pack' ? await toFetch(pusher, address) : await toPush(pusher, address);
     // Pushing has no version 2: git falls back to version 0 by itself, and so do we.
@@ -78,21 +81,17 @@ async function runAdvertisement(
   { folder, config }: Subject,
   protocol: string | undefined,
 ): Promise<Buffer> {
-  const git = await startGit({
+  return await readGit({
     args: [service.slice('git-'.length), '--http-backend-info-refs', folder],
     env: gitEnvironment({ home: pusher.home, config, ...(protocol === undefined ? {} : { protocol }) }),
+    timeoutMs: ADVERTISE_MS,
+    bytesMax: ADVERTISE_BYTES_MAX,
   });
-  const timer = setTimeout(() => git.end('SIGKILL'), ADVERTISE_MS);
-  git.stdin.end();
-  const parts: Buffer[] = [];
-  for await (const part of git.stdout as AsyncIterable<Buffer>) parts.push(part);
-  const code = await git.exited;
-  clearTimeout(timer);
-  if (code !== 0) throw unavailable('git could not read the repository', new Error(git.errors()));
-  return Buffer.concat(parts);
 }
 
 const ADVERTISE_MS = 60_000;
+/** About a million refs with long names. */
+const ADVERTISE_BYTES_MAX = 512 * 1024 * 1024;
 
 /** For a repository that only a push could make. */
 export function noSuchRepository({ repoId }: RepoAddress): HttpError {

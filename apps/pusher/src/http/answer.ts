@@ -14,11 +14,22 @@ export function answer(response: ServerResponse, status: number, type: string, b
     'content-type': type,
     'content-length': Buffer.byteLength(body),
   });
+  endAnswer(response, body);
+}
+
+/** A client that takes nothing for this long is let go, and what it did not take with it. */
+const UNTAKEN_MS_MAX = 60_000;
+
+/** Ends an answer. Once it is taken, the server's own limit on idle connections holds again. */
+export function endAnswer(response: ServerResponse, body?: Buffer | string): void {
+  response.setTimeout(UNTAKEN_MS_MAX);
   response.end(body);
 }
 
 /** Most bytes of a refused request's body that are still read, so that its sender gets to hear why. */
 const UNREAD_BYTES_MAX = 4 * 1024 * 1024;
+/** And the longest that it may take: who is refused may not even have said who it is. */
+const UNREAD_MS_MAX = 30_000;
 
 /** Answers with a sentence, which git shows to its user. Does nothing if an answer has begun; then the connection ends. */
 export function answerError(request: IncomingMessage, response: ServerResponse, error: HttpError): void {
@@ -33,8 +44,10 @@ export function answerError(request: IncomingMessage, response: ServerResponse, 
     'content-type': 'text/plain; charset=utf-8',
     'content-length': Buffer.byteLength(body),
   });
-  response.end(body);
+  endAnswer(response, body);
   if (request.complete || request.destroyed) return;
+  const timer = setTimeout(() => request.destroy(), UNREAD_MS_MAX);
+  request.once('close', () => clearTimeout(timer));
   let unread = 0;
   request.on('data', (chunk: Buffer) => {
     unread += chunk.length;

@@ -6,23 +6,28 @@ export interface BodyLimits {
   bytesMax: number;
   /** Longest silence while the client owes bytes. */
   idleMs: number;
+  /** Longest time for all of it: a byte now and then is no silence. */
+  totalMs: number;
 }
 
 /**
- * A request's body as it comes. Throws {@link HttpError} when it grows beyond `bytesMax` or the client falls silent
- * for `idleMs`, and `ClientGone` when the client leaves before the end. Time in which nobody asks for the next chunk
- * does not count: a slow disk is not a slow client.
+ * A request's body as it comes. Throws {@link HttpError} when it grows beyond `bytesMax`, takes longer than `totalMs`
+ * or the client falls silent for `idleMs`, and `ClientGone` when the client leaves before the end. Time in which nobody
+ * asks for the next chunk is no silence: a slow disk is not a slow client.
  */
 export async function* readBody(
   request: IncomingMessage,
   limits: BodyLimits,
 ): AsyncGenerator<Buffer, void, void> {
+  const endsAt = performance.now() + limits.totalMs;
   let bytes = 0;
   let silence: NodeJS.Timeout | undefined;
   // Let go of without being destroyed: whoever gets an error must still be able to hear it.
   const chunks = request.iterator({ destroyOnReturn: false }) as AsyncIterator<Buffer>;
   try {
     for (;;) {
+      if (performance.now() > endsAt)
+        throw new HttpError(408, `expected the whole request within ${limits.totalMs} ms, got only a part`);
       silence = setTimeout(() => {
         request.destroy(new HttpError(408, `the client sent nothing for ${limits.idleMs} ms`));
       }, limits.idleMs);

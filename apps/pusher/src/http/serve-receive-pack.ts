@@ -18,7 +18,7 @@ import {
 } from '../wire/preamble.ts';
 import { encodeReport, type Report } from '../wire/report-status.ts';
 import { claimIsGone, noSuchRepository } from './advertise.ts';
-import { answer, NO_CACHE, requireContentType, requireEncoding } from './answer.ts';
+import { answer, endAnswer, NO_CACHE, requireContentType, requireEncoding } from './answer.ts';
 import { HttpError } from './http-error.ts';
 import { readBody } from './read-body.ts';
 import type { RepoAddress } from './route.ts';
@@ -36,8 +36,9 @@ export async function serveReceivePack(
 ): Promise<void> {
   requireContentType(request, 'application/x-git-receive-pack-request');
   requireEncoding(request, 'identity');
-  const { idleMs, pushBytesMax } = pusher.settings;
-  const body = readBody(request, { bytesMax: pushBytesMax + PREAMBLE_BYTES_MAX, idleMs });
+  const { idleMs, uploadMs, pushBytesMax } = pusher.settings;
+  const bytesMax = pushBytesMax + PREAMBLE_BYTES_MAX;
+  const body = readBody(request, { bytesMax, idleMs, totalMs: uploadMs });
   const opening = await readOpening(pusher, body);
   if (opening === 'probe') return answer(response, 200, RESULT_TYPE, '');
   const refuse = async (capabilities: ReadonlySet<string>, report: Report): Promise<void> => {
@@ -206,7 +207,7 @@ async function receive(
   if (!response.headersSent)
     throw new HttpError(500, 'git could not take the push; the server log has the cause');
   // An answer that breaks off must look like it: git waits for ever for the rest of one that ends properly.
-  if (end.isAnswered) response.end();
+  if (end.isAnswered) endAnswer(response);
   else response.destroy();
   await refresh(pusher, address.repoId);
 }

@@ -5,9 +5,9 @@ import { uploadPackConfiguration } from '../git/serve-configuration.ts';
 import { startGit, type GitProcess } from '../git/start-git.ts';
 import type { Pusher } from '../pusher.ts';
 import { noSuchRepository } from './advertise.ts';
-import { NO_CACHE, requireContentType, requireEncoding } from './answer.ts';
+import { endAnswer, NO_CACHE, requireContentType, requireEncoding } from './answer.ts';
 import { unavailable } from './http-error.ts';
-import { readWholeBody } from './read-body.ts';
+import { ClientGone, readWholeBody } from './read-body.ts';
 import type { RepoAddress } from './route.ts';
 
 /** A list of wants and haves; it grows with the refs on both sides, never with the size of the repository. */
@@ -23,9 +23,11 @@ export async function serveUploadPack(
   requireContentType(request, 'application/x-git-upload-pack-request');
   requireEncoding(request, 'identity', 'gzip', 'x-gzip');
   const { idleMs, uploadMs } = pusher.settings;
-  const body = await readWholeBody(request, { bytesMax: REQUEST_BYTES_MAX, idleMs });
+  const body = await readWholeBody(request, { bytesMax: REQUEST_BYTES_MAX, idleMs, totalMs: uploadMs });
   const release = await pusher.slots.take(address.repoId);
   try {
+    // It may have left while it waited in line.
+    if (response.destroyed) throw new ClientGone(undefined);
     // In version 2 refs are listed here and not in the advertisement, so this must be fresh too.
     const repo = address.claimNumber === undefined ? await pusher.refs.refresh(address.repoId) : undefined;
     if (repo === undefined) throw noSuchRepository(address);
@@ -55,16 +57,19 @@ async function copyAnswer(
   const deadline = setTimeout(() => response.destroy(), totalMs);
   const onClose = (): void => git.end('SIGTERM');
   response.on('close', onClose);
+  // Left before anybody listened: that event does not come again, and git would hold its slot for ever.
+  if (response.destroyed) onClose();
   try {
     git.stdin.end(body);
     for await (const chunk of git.stdout as AsyncIterable<Buffer>) {
+      if (response.destroyed) continue;
       if (!response.headersSent) {
         response.writeHead(200, { ...NO_CACHE, 'content-type': 'application/x-git-upload-pack-result' });
       }
       if (!response.write(chunk)) await untilDrained(response, idleMs);
     }
     const code = await git.exited;
-    if (code === 0) response.end();
+    if (code === 0) endAnswer(response);
     else if (response.headersSent) response.destroy();
     else if (!response.destroyed)
       throw unavailable('git could not serve the request', new Error(git.errors()));

@@ -1,0 +1,35 @@
+import type { IncomingMessage } from 'node:http';
+import { PassThrough } from 'node:stream';
+import { expect, onTestFinished, test } from 'vitest';
+import { readBody } from './read-body.ts';
+
+const LIMITS = { bytesMax: 1000, idleMs: 60_000, totalMs: 60_000 };
+
+/** A request whose body is still to be written. */
+function makeRequest(): { stream: PassThrough; request: IncomingMessage } {
+  const stream = Object.assign(new PassThrough(), { complete: true });
+  return { stream, request: stream as unknown as IncomingMessage };
+}
+
+async function readAll(request: IncomingMessage, limits: Partial<typeof LIMITS> = {}): Promise<string> {
+  let text = '';
+  for await (const chunk of readBody(request, { ...LIMITS, ...limits })) text += chunk.toString();
+  return text;
+}
+
+test('a whole body is read, and one that is too long is refused', async () => {
+  const good = makeRequest();
+  good.stream.end('hello');
+  expect(await readAll(good.request)).toBe('hello');
+  const long = makeRequest();
+  long.stream.end('hello');
+  await expect(readAll(long.request, { bytesMax: 4 })).rejects.toMatchObject({ status: 413 });
+});
+
+test('a client that falls silent is refused, and so is one that sends a byte now and then without end', async () => {
+  await expect(readAll(makeRequest().request, { idleMs: 20 })).rejects.toMatchObject({ status: 408 });
+  const { stream, request } = makeRequest();
+  const trickle = setInterval(() => stream.write('x'), 2);
+  onTestFinished(() => clearInterval(trickle));
+  await expect(readAll(request, { totalMs: 20, bytesMax: 1e9 })).rejects.toThrow('within 20 ms');
+});
