@@ -241,3 +241,18 @@ test('the statement, as it is sent', () => {
     `" with picked as materialized ( select q.effect_id, q.repo_id, q.name, q.payload, q.attempts + 1 as attempt, q.max_attempts, q.push_id, q.priority from "sluice"."effect_queue" q where q.repo_id = $1 and q.run_at is null and q.effect_id not in (select c.effect_id from "sluice"."effect_claim" c where c.repo_id = $2) order by q.priority desc, q.effect_id limit $3 for update of q skip locked ), numbered as materialized ( select nextval('sluice.effect_claim_number_seq') as claim_number, $4::text as claimant, picked.* from picked ), kept as ( insert into "sluice"."effect_claim" (repo_id, claim_number, effect_id, attempt, claimant) select repo_id, claim_number, effect_id, attempt, claimant from numbered ) select effect_id, repo_id, claim_number, attempt, claimant, name, payload, max_attempts, push_id from numbered order by priority desc, effect_id"`,
   );
 });
+
+test.each(['on', 'off'])(
+  "a caller's transaction keeps its planner settings: bitmap scans %s",
+  async (was) => {
+    const repoId = freshRepo();
+    await fill(repoId, 1);
+    const { rows } = await database.db.transaction().execute(async (trx) => {
+      await sql`select set_config('enable_bitmapscan', ${was}, true)`.execute(trx);
+      expect(await claimEffects(trx, { repoId, claimedBy: 'w', limit: 5 })).toHaveLength(1);
+      expect(await claimEffects(trx, { repoId, claimedBy: 'w', limit: 5 })).toHaveLength(0);
+      return await sql<{ value: string }>`select current_setting('enable_bitmapscan') as value`.execute(trx);
+    });
+    expect(rows).toEqual([{ value: was }]);
+  },
+);

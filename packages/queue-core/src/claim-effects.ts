@@ -28,14 +28,16 @@ export async function claimEffects(
   return await inTransaction(db, async (trx) => {
     await lockTurns(trx, [repoId]);
     let turn = await readTurn(trx, repoId);
+    const { bitmapScan } = turn;
     if (turn.hasGlobalCap) {
       await lockGlobalTurn(trx);
       turn = await readTurn(trx, repoId);
     }
     const take = Math.min(limit, turn.room ?? limit);
-    if (take < 1) return [];
-    if (turn.hasDue) await promoteDueOfRepo(trx, repoId);
-    const { rows } = await claimStatement({ repoId, claimedBy, limit: take }).execute(trx);
+    if (take > 0 && turn.hasDue) await promoteDueOfRepo(trx, repoId);
+    const { rows } =
+      take > 0 ? await claimStatement({ repoId, claimedBy, limit: take }).execute(trx) : { rows: [] };
+    if (db.isTransaction) await sql`select set_config('enable_bitmapscan', ${bitmapScan}, true)`.execute(trx);
     return rows.map(toClaimedEffect);
   });
 }
@@ -45,13 +47,21 @@ interface Turn {
   room: number | null;
   hasGlobalCap: boolean;
   hasDue: boolean;
+  /** The caller's setting, to be put back. */
+  bitmapScan: string;
 }
 
-/** What the repo may claim now; exact, since this runs in a statement after the one that took its turn. */
+/**
+ * What the repo may claim now; exact, since this runs in a statement after the one that took its turn. It also fixes
+ * how the claim is planned: where statistics were taken before a backlog grew, the planner expects a handful of rows
+ * and sorts all of them (measured with a million: 0.5 s), when the index has them in order.
+ */
 async function readTurn(trx: Transaction<DB>, repoId: string): Promise<Turn> {
   const claims = table('effect_claim');
   const { rows } = await sql<Turn>`
-    select least(case when r.paused_at is not null then 0 end,
+    with setting as materialized (select current_setting('enable_bitmapscan') as before)
+    select setting.before as "bitmapScan", set_config('enable_bitmapscan', 'off', true),
+           least(case when r.paused_at is not null then 0 end,
                  case when r.cap is not null
                       then r.cap - (select count(*) from ${claims} c where c.repo_id = given.repo_id) end,
                  case when l.global_cap is not null then l.global_cap - (select count(*) from ${claims}) end
@@ -60,6 +70,7 @@ async function readTurn(trx: Transaction<DB>, repoId: string): Promise<Turn> {
            exists (select from ${table('effect_queue')} q
                     where q.repo_id = given.repo_id and q.run_at <= statement_timestamp()) as "hasDue"
       from (select ${repoId}::text collate "C" as repo_id) given
+     cross join setting
      cross join ${table('queue_limit')} l
       left join ${table('repo')} r on r.repo_id = given.repo_id`.execute(trx);
   return rows[0]!;

@@ -43,7 +43,10 @@ export function waitingStatement({
 }) {
   if (repoId !== undefined) assertRepoId('repoId', repoId);
   assertWhole('limit', limit, 1, LIMIT_MAX);
-  const ofRepo = repoId === undefined ? sql`true` : sql`q.repo_id = ${repoId}`;
+  // A range, although it holds one repo: an equality would make the index of all that is due look sorted enough, and one
+  // repo's effects would be looked for among everybody's.
+  const ofRepo =
+    repoId === undefined ? sql`true` : sql`q.repo_id >= ${repoId}::text and q.repo_id <= ${repoId}::text`;
   return explain(
     sql`(select ${COLUMNS} from ${table('effect_queue')} q
           where ${ofRepo} and q.run_at is null and ${UNCLAIMED}
