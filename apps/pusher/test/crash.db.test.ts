@@ -289,9 +289,9 @@ test('row 7: git dies after the commit and before the report', async () => {
   const pushing = work.attempt(['push', remote, ...REFSPECS]);
   await gate.reached();
   const { pid } = first.app;
-  for (const child of readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim().split(' ')) {
-    process.kill(-Number(child), 'SIGKILL');
-  }
+  const children = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').match(/\d+/g) ?? [];
+  expect(children).not.toEqual([]);
+  for (const child of children) process.kill(-Number(child), 'SIGKILL');
   await gate.open();
   expect((await pushing).code).not.toBe(0);
   await vi.waitFor(async () => expect(await stateOf(repoId)).toEqual(WHOLE), BOUND);
@@ -327,7 +327,7 @@ test('row 8: the refs on disk cannot be written: the push is accepted, and the n
   const remote = `${url}/${repoId}.git`;
   await work(['push', '--quiet', remote, ...REFSPECS]);
   await untilCached(repoId, 1);
-  const obstacle = join(repoFolderOf(repoId), 'packed-refs.sluice-new');
+  const obstacle = join(repoFolderOf(repoId), `packed-refs.${process.pid}.sluice-new`);
   mkdirSync(obstacle);
   const next = await commitFiles(work, { 'a.txt': 'next' });
   expect((await work.attempt(['push', remote, 'main'])).code).toBe(0);
@@ -390,14 +390,25 @@ test('row 14: a lock that a dead process left on the refs is removed', async () 
   expect(await gitIn(pusher.folder)(['ls-remote', remote, 'refs/heads/main'])).toContain(next);
 });
 
-test('at the start, quarantine that is older than an hour is removed and younger is kept', async () => {
-  const objects = join(pusher.folder, 'data', 'repos', 'ab', 'x.sha1.git', 'objects');
-  const old = join(objects, 'tmp_objdir-incoming-old');
-  mkdirSync(old, { recursive: true });
-  mkdirSync(join(objects, 'tmp_objdir-incoming-new'));
+test('at the start, what is half written and older than an hour is removed and younger is kept', async () => {
+  const shard = join(pusher.folder, 'data', 'repos', 'ab');
+  const repo = join(shard, 'x.sha1.git');
+  const objects = join(repo, 'objects');
+  mkdirSync(objects, { recursive: true });
   const before = new Date(Date.now() - 2 * 60 * 60 * 1000);
-  utimesSync(old, before, before);
+  for (const [folder, name] of [
+    [objects, 'tmp_objdir-incoming-'],
+    [repo, 'packed-refs.1.sluice-new'],
+    [shard, 'y.sha1.git.1.new'],
+  ] as const) {
+    mkdirSync(join(folder, `not-${name}`));
+    mkdirSync(join(folder, name));
+    utimesSync(join(folder, name), before, before);
+  }
+  mkdirSync(join(objects, 'tmp_objdir-incoming-young'));
   await pusher.start();
-  expect(readdirSync(objects)).toEqual(['tmp_objdir-incoming-new']);
-  expect(pusher.events).toContainEqual({ event: 'quarantine_swept', removed: 1 });
+  expect(readdirSync(objects).toSorted()).toEqual(['not-tmp_objdir-incoming-', 'tmp_objdir-incoming-young']);
+  expect(readdirSync(repo).toSorted()).toEqual(['not-packed-refs.1.sluice-new', 'objects']);
+  expect(readdirSync(shard).toSorted()).toEqual(['not-y.sha1.git.1.new', 'x.sha1.git']);
+  expect(pusher.events).toContainEqual({ event: 'quarantine_swept', removed: 3 });
 });

@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import { open, readFile, stat, unlink } from 'node:fs/promises';
 import { hostname } from 'node:os';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -8,29 +9,42 @@ const WAIT_MS_MAX = 15_000;
 /** What a lock protects takes far less; one this old belongs to a process that is gone. */
 const STALE_MS = 60_000;
 
+/** Ids of this process's locks. In a container a dead process's pid is often the one that its successor has. */
+const held = new Set<string>();
+
 /**
  * Runs `task` while holding a lock file, which other processes on the same folder respect. A lock that a dead process
  * of this host left behind, or one that is a minute old, is removed.
  */
 export async function withLockFile<T>(path: string, task: () => Promise<T>): Promise<T> {
+  const id = randomUUID();
+  held.add(id);
+  try {
+    await take(path, id);
+    try {
+      return await task();
+    } finally {
+      await unlink(path).catch(() => undefined);
+    }
+  } finally {
+    held.delete(id);
+  }
+}
+
+async function take(path: string, id: string): Promise<void> {
   const startedAt = performance.now();
-  while (!(await tryCreate(path))) {
+  while (!(await tryCreate(path, id))) {
     if (await isStale(path)) await unlink(path).catch(() => undefined);
     else if (performance.now() - startedAt > WAIT_MS_MAX)
       throw unavailable('the repository is locked on disk');
     else await delay(RETRY_MS);
   }
-  try {
-    return await task();
-  } finally {
-    await unlink(path).catch(() => undefined);
-  }
 }
 
-async function tryCreate(path: string): Promise<boolean> {
+async function tryCreate(path: string, id: string): Promise<boolean> {
   try {
     await using file = await open(path, 'wx');
-    await file.writeFile(`${process.pid} ${hostname()}\n`);
+    await file.writeFile(`${process.pid} ${id} ${hostname()}\n`);
     return true;
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'EEXIST') return false;
@@ -42,8 +56,10 @@ async function isStale(path: string): Promise<boolean> {
   try {
     const [{ mtimeMs }, text] = await Promise.all([stat(path), readFile(path, 'utf8')]);
     if (Date.now() - mtimeMs > STALE_MS) return true;
-    const owner = /^(\d+) (.+)\n$/.exec(text);
-    return owner !== null && owner[2] === hostname() && !isAlive(Number(owner[1]));
+    const owner = /^(\d+) (\S+) (.+)\n$/.exec(text);
+    if (owner === null || owner[3] !== hostname()) return false;
+    const pid = Number(owner[1]);
+    return pid === process.pid ? !held.has(owner[2]!) : !isAlive(pid);
   } catch {
     return false;
   }

@@ -100,7 +100,8 @@ async function writeCache(folder: string, state: RepoState, refs: readonly RefRo
 }
 
 async function replaceFile(path: string, text: string): Promise<void> {
-  const temporary = `${path}.sluice-new`;
+  // Of this process alone: if two ever write at once, each writes a whole file, and the stamp tells which is in place.
+  const temporary = `${path}.${process.pid}.sluice-new`;
   try {
     const file = await open(temporary, 'w');
     try {

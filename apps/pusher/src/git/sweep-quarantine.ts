@@ -1,24 +1,29 @@
 import { readdir, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 
-const DEBRIS = /^(?:tmp_objdir-incoming-|incoming-)/;
+/** Quarantine of git's; repositories and files that this program had not finished writing. */
+const DEBRIS = { objects: /^(?:tmp_objdir-incoming-|incoming-)/, shard: /\.new$/, repo: /\.sluice-new$/ };
 
 /**
- * Removes quarantine folders that pushes left behind whose process was killed, if older than `olderThanMs`; returns
- * how many. Their objects belong to no accepted push: git moves them before anything is committed.
+ * Removes quarantine folders that pushes left behind whose process was killed, and other half-written things, if older
+ * than `olderThanMs`; returns how many. Their objects belong to no accepted push: git moves them before anything is
+ * committed.
  */
 export async function sweepQuarantine(dataDir: string, olderThanMs: number): Promise<number> {
   let removed = 0;
+  const sweep = async (folder: string, debris: RegExp): Promise<void> => {
+    for (const name of await entries(folder)) {
+      if (!debris.test(name) || !(await isOlder(join(folder, name), olderThanMs))) continue;
+      await rm(join(folder, name), { recursive: true, force: true });
+      removed += 1;
+    }
+  };
   const root = join(dataDir, 'repos');
   for (const shard of await entries(root)) {
+    await sweep(join(root, shard), DEBRIS.shard);
     for (const repo of await entries(join(root, shard))) {
-      const objects = join(root, shard, repo, 'objects');
-      for (const name of await entries(objects)) {
-        if (DEBRIS.test(name) && (await isOlder(join(objects, name), olderThanMs))) {
-          await rm(join(objects, name), { recursive: true, force: true });
-          removed += 1;
-        }
-      }
+      await sweep(join(root, shard, repo), DEBRIS.repo);
+      await sweep(join(root, shard, repo, 'objects'), DEBRIS.objects);
     }
   }
   return removed;

@@ -1,0 +1,38 @@
+import { existsSync, writeFileSync } from 'node:fs';
+import { hostname } from 'node:os';
+import { join } from 'node:path';
+import { useTempFolder } from '@sluice/testkit';
+import { expect, test } from 'vitest';
+import { withLockFile } from './folder-lock.ts';
+
+const folder = useTempFolder();
+
+test('one holds it at a time, also within this process, and it is given back after a failure', async () => {
+  const path = join(folder.path, 'lock');
+  const began = Promise.withResolvers<void>();
+  const gate = Promise.withResolvers<void>();
+  const log: string[] = [];
+  const first = withLockFile(path, async () => {
+    log.push('first begins');
+    began.resolve();
+    await gate.promise;
+    log.push('first ends');
+    throw new Error('first failed');
+  });
+  await began.promise;
+  const second = withLockFile(path, async () => void log.push('second'));
+  setImmediate(() => gate.resolve());
+  await expect(first).rejects.toThrow('first failed');
+  await second;
+  expect(log).toEqual(['first begins', 'first ends', 'second']);
+  expect(existsSync(path)).toBe(false);
+});
+
+test.each([
+  ['a process that is gone', `4194305 x ${hostname()}\n`],
+  ['a former process with the pid of this one', `${process.pid} x ${hostname()}\n`],
+])('a lock of %s is taken over at once', async (_, text) => {
+  const path = join(folder.path, 'lock');
+  writeFileSync(path, text);
+  expect(await withLockFile(path, () => Promise.resolve(7))).toBe(7);
+});
