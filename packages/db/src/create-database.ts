@@ -1,5 +1,7 @@
-import { Kysely, PostgresDialect } from 'kysely';
+import { Kysely, PostgresDialect, type LogConfig } from 'kysely';
 import pg from 'pg';
+import { PipeliningDialect } from './one-trip.ts';
+import { prepareMarked } from './prepared.ts';
 import { SCHEMA } from './schema.ts';
 import type { DB } from './tables.generated.ts';
 
@@ -14,13 +16,25 @@ export interface DatabaseOptions {
   connectTimeoutMs?: number;
   /** How long a query may go without an answer before the connection is taken for lost, in ms; by default for ever. */
   queryTimeoutMs?: number;
+  /**
+   * What is between here and the server. The default, `session`, is right for nothing and for a pooler that keeps a
+   * connection as long as we do. With `transaction`, statements are neither prepared nor sent ahead of the answer to the
+   * one before, which poolers in transaction mode do not all cope with (PgBouncer does from 1.21 on).
+   */
+  pooler?: 'session' | 'transaction' | undefined;
+  /** As of Kysely: `['query', 'error']`, or a function that is told of each statement. */
+  log?: LogConfig;
   /** Called with errors of idle connections, which nothing else would see. */
   onIdleError?: (error: Error) => void;
 }
 
 /** A Kysely instance over a pool of its own, in Sluice's schema, with `bigint` columns as `bigint`. */
 export function createDatabase(options: DatabaseOptions): Kysely<DB> {
-  return new Kysely<DB>({ dialect: new PostgresDialect({ pool: createPool(options) }) }).withSchema(SCHEMA);
+  const Dialect = options.pooler === 'transaction' ? PostgresDialect : PipeliningDialect;
+  return new Kysely<DB>({
+    dialect: new Dialect({ pool: createPool(options) }),
+    ...(options.log === undefined ? {} : { log: options.log }),
+  }).withSchema(SCHEMA);
 }
 
 /** The pool behind {@link createDatabase}, for callers that need a raw connection as well. */
@@ -32,12 +46,16 @@ export function createPool(options: DatabaseOptions): pg.Pool {
     connectionTimeoutMillis: options.connectTimeoutMs ?? 10_000,
     ...(options.queryTimeoutMs === undefined ? {} : { query_timeout: options.queryTimeoutMs }),
     keepAlive: true,
+    pipeline: options.pooler !== 'transaction',
     types: { getTypeParser: typeParser },
   });
   pool.on('error', options.onIdleError ?? (() => {}));
   // A connection that is lost between two statements of a transaction has no query to fail and is not idle either:
   // unheard, its error event would end the process. The next statement fails instead.
-  pool.on('connect', (client) => client.on('error', () => {}));
+  pool.on('connect', (client) => {
+    client.on('error', () => {});
+    if (options.pooler !== 'transaction') prepareMarked(client);
+  });
   return pool;
 }
 

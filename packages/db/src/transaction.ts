@@ -1,4 +1,5 @@
 import { sql, type Kysely, type Transaction } from 'kysely';
+import { PREPARED } from './prepared.ts';
 
 /**
  * Runs inside the given transaction, or in one of its own when `db` is not one. Unlike `db.transaction()`, what it
@@ -24,6 +25,10 @@ export async function inTransaction<DB, T>(
   }
 }
 
+/** First statement of a bounded transaction. */
+export const BOUNDS = sql`${PREPARED}select set_config('lock_timeout', '5s', true),
+       set_config('idle_in_transaction_session_timeout', '10s', true)`;
+
 /**
  * Like {@link inTransaction}, for a transaction that takes locks others need: PostgreSQL ends it when it waits more
  * than 5 s for a lock or when this process stands still for 10 s in the middle, so a frozen process holds up nobody.
@@ -34,8 +39,7 @@ export async function inBoundedTransaction<DB, T>(
   run: (trx: Transaction<DB>) => Promise<T>,
 ): Promise<T> {
   return await inTransaction(db, async (trx) => {
-    await sql`select set_config('lock_timeout', '5s', true),
-                     set_config('idle_in_transaction_session_timeout', '10s', true)`.execute(trx);
+    await BOUNDS.execute(trx);
     return await run(trx);
   });
 }

@@ -1,11 +1,20 @@
-import { table } from '@sluice/db';
+import { PREPARED, table } from '@sluice/db';
 import { sql } from 'kysely';
-import { GLOBAL_TURN_KEY, turnKey } from './turn-lock.ts';
+import { isDispatcherId } from './assert-argument.ts';
+import { claimantKey, GLOBAL_TURN_KEY, turnKey } from './turn-lock.ts';
 
 /** Setting of the transaction by which the take statement learns what is held: a bit for each turn, in their order. */
 export const HELD = 'sluice.held_turns';
 /** Whether the turn to count claims of all repos is held. */
 export const HELD_GLOBAL = 'sluice.held_global_turn';
+/** Whether the registration of the claimant is held; true for a claimant that needs none. */
+export const HELD_CLAIMANT = 'sluice.held_claimant';
+
+/** What the lock statement says: the isolation level, and a 1 for each turn that is held. */
+export interface LockRow {
+  isolation: string;
+  held: string;
+}
 
 /**
  * First statement of a fair claim: tries the turn lock of each named repo, without waiting for any. What it got stays
@@ -19,8 +28,12 @@ export const HELD_GLOBAL = 'sluice.held_global_turn';
  * It also fixes how the take statement is planned. Open claims are so few that a sequential scan looks cheap for each
  * effect that is tested, and becomes rows² comparisons; and compilation costs a hundred times more than the claim.
  */
-export function fairClaimLock(repoIds: readonly string[]) {
-  return sql<{ isolation: string }>`
+export function fairClaimLock(repoIds: readonly string[], claimedBy: string) {
+  // Nobody else may end the registration until this claim has committed.
+  const claimant = isDispatcherId(claimedBy)
+    ? sql`pg_try_advisory_xact_lock_shared(${claimantKey(claimedBy)})`
+    : sql`true`;
+  return sql<LockRow>`${PREPARED}
     with limits as materialized (
       select (select global_cap from ${table('queue_limit')} where is_singleton) as global_cap
     ), global_turn as materialized (
@@ -32,8 +45,9 @@ export function fairClaimLock(repoIds: readonly string[]) {
         from global_turn, unnest(${repoIds}::text[]) with ordinality as turn (repo_id, position)
     )
     select current_setting('transaction_isolation') as isolation,
-           set_config(${sql.lit(HELD)}, string_agg(is_held::int::text, '' order by position), true),
+           set_config(${sql.lit(HELD)}, string_agg(is_held::int::text, '' order by position), true) as held,
            set_config(${sql.lit(HELD_GLOBAL)}, (select is_held::text from global_turn), true),
+           set_config(${sql.lit(HELD_CLAIMANT)}, (${claimant})::text, true),
            set_config('enable_seqscan', 'off', true),
            set_config('enable_bitmapscan', 'off', true),
            set_config('jit', 'off', true)

@@ -30,7 +30,12 @@ async function fill(db: Kysely<DB>, backlog: number): Promise<void> {
 
 async function touched(db: Kysely<DB>, turns: readonly ClaimTurn[]) {
   return await rowsTouched(db, fairClaimTake({ claimedBy: 'w', turns, defaultCap: 100 }), {
-    after: [fairClaimLock(turns.map((turn) => turn.repoId))],
+    after: [
+      fairClaimLock(
+        turns.map((turn) => turn.repoId),
+        'w',
+      ),
+    ],
   });
 }
 
@@ -76,7 +81,7 @@ describe.each(['never taken', 'taken when empty', 'taken when full', 'taken when
       const withoutMark = await rowsTouched(
         database.db,
         fairClaimTake({ claimedBy: 'w', turns: [turn], defaultCap: 5_000 }),
-        { after: [fairClaimLock(['elsewhere'])] },
+        { after: [fairClaimLock(['elsewhere'], 'w')] },
       );
       const withMark = await rowsTouched(
         database.db,
@@ -85,7 +90,7 @@ describe.each(['never taken', 'taken when empty', 'taken when full', 'taken when
           turns: [{ ...turn, sinceEffectId: all[0]!.id, sinceClaimNumber: 2n ** 40n }],
           defaultCap: 5_000,
         }),
-        { after: [fairClaimLock(['elsewhere'])] },
+        { after: [fairClaimLock(['elsewhere'], 'w')] },
       );
       expect(withoutMark.rows).toBeGreaterThan(OPEN_ELSEWHERE);
       expect(withMark.rows).toBeLessThan(50);

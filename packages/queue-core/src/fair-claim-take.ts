@@ -1,6 +1,7 @@
-import { table } from '@sluice/db';
+import { PREPARED, table } from '@sluice/db';
 import { sql, type RawBuilder } from 'kysely';
-import { HELD, HELD_GLOBAL } from './fair-claim-lock.ts';
+import { isDispatcherId } from './assert-argument.ts';
+import { HELD, HELD_CLAIMANT, HELD_GLOBAL } from './fair-claim-lock.ts';
 import { lastClaimNumber, nextClaimNumber } from './sequences.ts';
 
 /** A repo to claim from. */
@@ -38,6 +39,8 @@ export interface TakenRow {
  * room is left. It must be a statement of its own, after the lock: its snapshot then shows everything that earlier
  * holders of the lock committed, and only holders of the lock open claims, so the count cannot be too low.
  *
+ * Nothing is looked at in the name of a dispatcher that is no longer registered.
+ *
  * Cost, with n effects taken from m repos: m descents of three indexes, the open claims of each repo, and n
  * rows. Neither the backlog of a repo nor finished effects are read.
  */
@@ -47,7 +50,11 @@ export function fairClaimTake(options: {
   defaultCap: number;
 }) {
   const { claimedBy, turns, defaultCap } = options;
-  return sql<TakenRow>`
+  const isRegistered = isDispatcherId(claimedBy)
+    ? sql`(select current_setting(${sql.lit(HELD_CLAIMANT)}, true) = 'true'
+                   and exists (select from ${table('dispatcher')} where dispatcher_id = ${claimedBy}::uuid))`
+    : sql`true`;
+  return sql<TakenRow>`${PREPARED}
     with limits as materialized (
       select case
                when global_cap is null then null
@@ -66,6 +73,7 @@ export function fairClaimTake(options: {
                     ${turns.map((turn) => turn.sinceEffectId ?? 0n)}::bigint[])
              with ordinality as turn (repo_id, want, since_claim, since_effect, position)
        where get_bit((select nullif(current_setting(${sql.lit(HELD)}, true), '')::varbit), position::int - 1) = 1
+         and ${isRegistered}
     ), looked as materialized (
       select turns.*, coalesce(repo.weight, 1) as weight, coalesce(repo.cap, ${defaultCap}::int) as cap,
              repo.paused_at is not null as is_paused, open.claims as open_claims,

@@ -1,13 +1,13 @@
-import { inBoundedTransaction, type DB } from '@sluice/db';
+import { BOUNDS, canPipeline, inBoundedTransaction, inOneTrip, SluiceError, type DB } from '@sluice/db';
 import type { Kysely } from 'kysely';
 import { assertList, assertRepoId, assertText, assertWhole, invalid } from './assert-argument.ts';
 import { toClaimedEffect, type ClaimedEffect, type ClaimedRow } from './claim.ts';
-import { fairClaimLock } from './fair-claim-lock.ts';
+import { fairClaimLock, type LockRow } from './fair-claim-lock.ts';
 import { fairClaimTake, type ClaimTurn, type TakenRow } from './fair-claim-take.ts';
 import { assertReadCommitted } from './turn-lock.ts';
 
 export interface FairClaimOptions {
-  /** A dispatcher's id. */
+  /** A dispatcher's id; any other name is that of a claimant without a heartbeat, whose claims are judged by their age. */
   claimedBy: string;
   /** Repos to look at, each at most once; where the global cap does not reach for all, the first ones get more. */
   turns: readonly ClaimTurn[];
@@ -53,20 +53,48 @@ const CAP_MAX = 100_000;
  * every committed snapshot a repo has at most `cap` open claims. Waits for no repo: one that another claimer is busy
  * with is reported as not `locked`. Paused repos give nothing.
  *
+ * One round trip on a database of `createDatabase`, without a pooler and outside a transaction.
+ *
  * The caller decides which repos to look at and in what order (fairness); rows decide what is taken.
  *
- * @throws SluiceError `wrong_isolation` inside a transaction that is not READ COMMITTED.
+ * @throws SluiceError `wrong_isolation` inside a transaction that is not READ COMMITTED; `dispatcher_gone` in the name of
+ * a dispatcher that is registered no more: nobody would ever take back what it claims.
  */
 export async function fairClaim(db: Kysely<DB>, options: FairClaimOptions): Promise<FairClaim> {
   assertOptions(options);
-  const { turns } = options;
+  const { turns, claimedBy } = options;
   if (turns.length === 0) return { effects: [], findings: [], globalRoom: null };
+  const lock = fairClaimLock(
+    turns.map((turn) => turn.repoId),
+    claimedBy,
+  );
+  const take = fairClaimTake(options);
+  if (canPipeline(db)) {
+    const [, locked, taken] = await inOneTrip(db, [BOUNDS, lock, take]);
+    return readAnswers(options, locked as LockRow[], taken as TakenRow[]);
+  }
   return await inBoundedTransaction(db, async (trx) => {
-    const lock = await fairClaimLock(turns.map((turn) => turn.repoId)).execute(trx);
-    assertReadCommitted(lock.rows[0]?.isolation);
-    const { rows } = await fairClaimTake(options).execute(trx);
-    return readTaken(options, rows);
+    const { rows: locked } = await lock.execute(trx);
+    assertReadCommitted(locked[0]?.isolation);
+    const { rows: taken } = await take.execute(trx);
+    return readAnswers(options, locked, taken);
   });
+}
+
+function readAnswers(
+  options: FairClaimOptions,
+  locked: readonly LockRow[],
+  taken: readonly TakenRow[],
+): FairClaim {
+  if (taken.length === 0 && locked[0]!.held.includes('1')) throw dispatcherGone(options.claimedBy);
+  return readTaken(options, taken);
+}
+
+function dispatcherGone(id: string): SluiceError {
+  return new SluiceError(
+    'dispatcher_gone',
+    `claimedBy: expected a registered dispatcher, got ${id}, which was declared dead or unregistered. Register again, and claim under the new id.`,
+  );
 }
 
 function readTaken({ claimedBy, turns }: FairClaimOptions, rows: readonly TakenRow[]): FairClaim {

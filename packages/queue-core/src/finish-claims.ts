@@ -1,4 +1,4 @@
-import { table, type DB } from '@sluice/db';
+import { PREPARED, table, type DB } from '@sluice/db';
 import { sql, type Kysely } from 'kysely';
 import type { Claim, Outcome } from './claim.ts';
 
@@ -30,7 +30,7 @@ export function finishStatement(finishes: readonly Finish[]) {
     const key = String(finish.claim.claimNumber);
     if (!facts.has(key)) facts.set(key, factsOf(finish));
   }
-  return sql<{ claim_number: bigint | string }>`
+  return sql<{ claim_number: bigint | string }>`${PREPARED}
     with given as materialized (
       select ${JSON.stringify(Object.fromEntries(facts))}::jsonb as facts
     ), closed as (

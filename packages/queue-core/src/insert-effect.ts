@@ -1,4 +1,4 @@
-import { CHANNELS, table, type DB } from '@sluice/db';
+import { CHANNELS, PREPARED, table, type DB } from '@sluice/db';
 import { sql, type Kysely } from 'kysely';
 import type { NewEffect } from './new-effect.ts';
 import { nextEffectId } from './sequences.ts';
@@ -43,7 +43,7 @@ export function insertOneStatement(effect: NewEffect) {
       returning effect_id
     )`
     : sql``;
-  return sql<{ effect_id: bigint | string; is_awaited: boolean }>`
+  return sql<{ effect_id: bigint | string; is_awaited: boolean }>`${PREPARED}
     ${key}
     insert into ${table('effect_queue')}
            (effect_id, repo_id, name, payload, priority, max_attempts, run_at, dedup_key, concurrency_group, push_id)

@@ -1,4 +1,4 @@
-import { CHANNELS, table, type DB } from '@sluice/db';
+import { CHANNELS, PREPARED, table, type DB } from '@sluice/db';
 import { sql, type Kysely } from 'kysely';
 import type { NewEffect } from './new-effect.ts';
 import { nextEffectId } from './sequences.ts';
@@ -30,7 +30,7 @@ export function insertStatement(
                        where r.max_queued is not null
                          and r.repo_id = any(${[...new Set(effects.map((effect) => effect.repoId))]}::text[]))`
     : sql`true`;
-  return sql<{ ids: string[] | null }>`
+  return sql<{ ids: string[] | null }>`${PREPARED}
     with numbered as materialized (
       select ${ids === undefined ? nextEffectId : sql`given.id`} as effect_id, given.*
         from unnest(${ids ?? []}::bigint[],

@@ -10,23 +10,45 @@ interface Node {
   Plans?: Node[];
 }
 
+/** A prepared statement outlives the transaction that made it. */
+let prepared = 0;
+
+interface Touched {
+  rows: number;
+  readWhole: Record<string, number>;
+}
+
 /**
  * Runs a statement, takes it back, and says how much it did: the rows that all steps of its plan produced or threw
  * away, which is what a wrong plan multiplies, and the tables that were read whole. Statements in `after` run before it,
- * in the same transaction.
+ * in the same transaction. One that is prepared by our pools runs twice, also with a plan made for any values: that of
+ * the two which did more counts.
  */
 export async function rowsTouched<T>(
   db: Kysely<T>,
   statement: RawBuilder<unknown>,
   { after = [] }: { after?: readonly RawBuilder<unknown>[] } = {},
-): Promise<{ rows: number; readWhole: Record<string, number> }> {
+): Promise<Touched> {
+  const explain = sql.raw('explain (analyze, format json) ');
+  const custom = await touchedIn(db, [...after, sql`${explain}${statement}`]);
+  const { sql: text, parameters } = statement.compile(db);
+  if (!text.startsWith('/* prepared */')) return custom;
+  const name = `touched_${(prepared += 1)}`;
+  const generic = await touchedIn(db, [
+    ...after,
+    sql`set local plan_cache_mode = force_generic_plan`,
+    sql.raw(`prepare ${name} as ${text}`),
+    sql`${explain}${sql.raw(`execute ${name} (${parameters.map(literal).join(', ')})`)}`,
+  ]);
+  return generic.rows > custom.rows || Object.keys(generic.readWhole).length > 0 ? generic : custom;
+}
+
+async function touchedIn<T>(db: Kysely<T>, statements: readonly RawBuilder<unknown>[]): Promise<Touched> {
   const trx = await db.startTransaction().execute();
   try {
-    for (const earlier of after) await earlier.execute(trx);
-    const result = await sql<{
-      'QUERY PLAN': { Plan: Node }[];
-    }>`explain (analyze, format json) ${statement}`.execute(trx);
-    const nodes = flatten(result.rows[0]!['QUERY PLAN'][0]!.Plan);
+    let answer: unknown[] = [];
+    for (const statement of statements) answer = (await statement.execute(trx)).rows;
+    const nodes = flatten((answer as { 'QUERY PLAN': { Plan: Node }[] }[])[0]!['QUERY PLAN'][0]!.Plan);
     const readWhole: Record<string, number> = {};
     for (const node of nodes) {
       const name = node['Relation Name'];
@@ -37,6 +59,15 @@ export async function rowsTouched<T>(
   } finally {
     await trx.rollback().execute();
   }
+}
+
+/** A parameter as SQL text; of the kinds that statements of the queue have. */
+function literal(value: unknown): string {
+  if (value === null || value === undefined) return 'null';
+  const text = Array.isArray(value)
+    ? `{${value.map((item: unknown) => (item === null ? 'null' : JSON.stringify(String(item)))).join(',')}}`
+    : String(value);
+  return `'${text.replaceAll("'", "''")}'`;
 }
 
 function touchedBy(node: Node): number {

@@ -1,8 +1,8 @@
-import { createDatabase, createPool, migrate, SCHEMA, table, type DB } from '@sluice/db';
+import { createDatabase, migrate, SCHEMA, table, type DB } from '@sluice/db';
 import { startDispatcher, type DispatchEvent } from '@sluice/dispatch';
 import { dispatcherCompleteMany, fairClaim, readyRepos } from '@sluice/queue-core/dispatcher';
 import { enqueueEffect, enqueueEffects } from '@sluice/queue-core/repo';
-import { Kysely, PostgresDialect, sql } from 'kysely';
+import { sql, type Kysely } from 'kysely';
 import {
   CONNECTIONS,
   encodeJob,
@@ -129,10 +129,10 @@ function failOnError(event: DispatchEvent): void {
 function open(url: string, onStatement?: (text: string, ms: number) => void): Kysely<DB> {
   const options = { connectionString: url, applicationName: 'bench', connectionsMax: CONNECTIONS };
   if (onStatement === undefined) return createDatabase(options);
-  return new Kysely<DB>({
-    dialect: new PostgresDialect({ pool: createPool(options) }),
+  return createDatabase({
+    ...options,
     log: ({ query, queryDurationMillis }) => onStatement(query.sql, queryDurationMillis),
-  }).withSchema(SCHEMA);
+  });
 }
 
 async function load(
