@@ -4,6 +4,33 @@ create sequence effect_claim_number_seq;
 
 create sequence effect_id_seq;
 
+-- A password for git over HTTP: whose it is, and what it opens.
+create table access_token (
+  -- Names it for people; says nothing about the token.
+  token_id bigint not null generated always as identity,
+  -- SHA-256 of the token, which is 256 random bits and stored nowhere.
+  token_hash bytea not null,
+  -- Whose it is, such as alice or build-bot. Several tokens may share one.
+  name text collate "C" not null,
+  -- A repository, or a prefix with /*, or * for all.
+  repo_pattern text collate "C" not null,
+  -- What it is for: read, write (and read), admin (and write), worker.
+  scopes text[] not null,
+  -- When it was made, by the database clock.
+  created_at timestamp with time zone not null default now(),
+  -- From when on it opens nothing; NULL: never.
+  expires_at timestamp with time zone,
+  -- Since when it opens nothing; NULL: it was not revoked.
+  revoked_at timestamp with time zone,
+  constraint access_token_pkey PRIMARY KEY (token_id),
+  constraint token_hash_is_unique UNIQUE (token_hash),
+  constraint repo_pattern_is_a_repo_or_ends_with_a_star CHECK (repo_pattern ~ '^([A-Za-z0-9._/@:+-]{1,200}|[*]|[A-Za-z0-9._/@:+-]{1,198}/[*])$'::text),
+  constraint scopes_are_known CHECK (scopes <@ ARRAY['read'::text, 'write'::text, 'admin'::text, 'worker'::text]),
+  constraint scopes_are_not_empty CHECK (cardinality(scopes) >= 1 AND cardinality(scopes) <= 4),
+  constraint token_hash_is_of_sha256 CHECK (octet_length(token_hash) = 32),
+  constraint token_name_is_one_word CHECK (name ~ '^[A-Za-z0-9][A-Za-z0-9._@+-]{0,99}$'::text)
+);
+
 -- A dispatcher process that is believed alive. Declared dead: its row is gone.
 create table dispatcher (
   -- The claimant of its claims. A process that was declared dead comes back under a new one.
@@ -324,6 +351,22 @@ create table repo (
   constraint op_tip_is_an_oid CHECK (op_tip ~ '^([0-9a-f]{40}|[0-9a-f]{64})$'::text),
   constraint repo_id_is_a_short_path CHECK (repo_id ~ '^[A-Za-z0-9._/@:+-]{1,200}$'::text),
   constraint weight_is_within_1_and_1000 CHECK (weight >= 1 AND weight <= 1000)
+);
+
+-- The public part of a key that a pusher signs op records with.
+create table server_key (
+  -- What ssh-keygen -l prints.
+  fingerprint text collate "C" not null,
+  -- As in an allowed-signers file, without a comment.
+  public_key text not null,
+  -- When a pusher first started with it.
+  registered_at timestamp with time zone not null default now(),
+  -- Since when it signs no more; what it signed before stays good. NULL: it may sign.
+  retired_at timestamp with time zone,
+  constraint server_key_pkey PRIMARY KEY (fingerprint),
+  constraint server_key_is_registered_once UNIQUE (public_key),
+  constraint fingerprint_is_of_sha256 CHECK (fingerprint ~ '^SHA256:[A-Za-z0-9+/]{43}$'::text),
+  constraint public_key_is_one_of_ssh CHECK (public_key ~ '^ssh-ed25519 [A-Za-z0-9+/=]+$'::text)
 );
 
 -- A small git object (op record, certificate, definition), readable from any machine.

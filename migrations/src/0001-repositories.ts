@@ -1,12 +1,15 @@
 import { sql, type Kysely } from 'kysely';
 
-/** Repositories and their state: refs, reflog, op records, small objects. Everything here belongs to one repo. */
+/**
+ * Repositories and their state: refs, reflog, op records, small objects. Everything here belongs to one repo, but for
+ * the keys that sign the op records of all.
+ */
 export async function up(db: Kysely<unknown>): Promise<void> {
   for (const statement of STATEMENTS) await sql.raw(statement).execute(db);
 }
 
 export async function down(db: Kysely<unknown>): Promise<void> {
-  await sql.raw('drop table small_object, op_record, reflog, ref, repo').execute(db);
+  await sql.raw('drop table server_key, small_object, op_record, reflog, ref, repo').execute(db);
 }
 
 const OID = `'^([0-9a-f]{40}|[0-9a-f]{64})$'`;
@@ -127,4 +130,19 @@ const STATEMENTS = [
   `comment on column small_object.bytes is 'Content without the header; at most 2 MiB.'`,
   `comment on column small_object.promoted_at is 'When a committed push began to need it; NULL: staged, and swept after a while.'`,
   `comment on column small_object.created_at is 'When it was stored.'`,
+
+  `create table server_key (
+    fingerprint   text collate "C" primary key
+                  constraint fingerprint_is_of_sha256 check (fingerprint ~ '^SHA256:[A-Za-z0-9+/]{43}$'),
+    public_key    text not null
+                  constraint server_key_is_registered_once unique
+                  constraint public_key_is_one_of_ssh check (public_key ~ '^ssh-ed25519 [A-Za-z0-9+/=]+$'),
+    registered_at timestamptz not null default now(),
+    retired_at    timestamptz
+  )`,
+  `comment on table server_key is 'The public part of a key that a pusher signs op records with.'`,
+  `comment on column server_key.fingerprint is 'What ssh-keygen -l prints.'`,
+  `comment on column server_key.public_key is 'As in an allowed-signers file, without a comment.'`,
+  `comment on column server_key.registered_at is 'When a pusher first started with it.'`,
+  `comment on column server_key.retired_at is 'Since when it signs no more; what it signed before stays good. NULL: it may sign.'`,
 ];

@@ -3,7 +3,7 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join, resolve } from 'node:path';
 import { assertMigrated, createDatabase, isUnavailable, SluiceError } from '@sluice/db';
-import { loadServerKey } from '@sluice/ref-store';
+import { loadServerKey, registerServerKey } from '@sluice/ref-store';
 import { SettingsError, untilAnswered, type HostPort, type Logger } from '@sluice/service-kit';
 import { GitSlots } from './git/git-slots.ts';
 import { RefCache } from './git/ref-cache.ts';
@@ -50,12 +50,14 @@ export async function startPusher(settings: Settings, log: Logger): Promise<Runn
       isRetryable: isUnavailable,
       onRetry: ({ error, waitMs }) => log.warn({ event: 'database_awaited', error, waitMs }),
     });
+    const key = await loadServerKey(settings.keyFile ?? join(dataDir, 'server-key.pem'));
+    await registerServerKey(db, key);
     const pusher: Pusher = {
       settings: { ...settings, dataDir },
       db,
       log,
       home,
-      key: await loadServerKey(settings.keyFile ?? join(dataDir, 'server-key.pem')),
+      key,
       metrics: createPusherMetrics(),
       refs: new RefCache(db, dataDir),
       slots: new GitSlots({ max: settings.gitProcesses, waitMs: SLOT_WAIT_MS }),

@@ -11,6 +11,41 @@ export type Generated<T> = T extends ColumnType<infer S, infer I, infer U>
 
 export type Timestamp = ColumnType<Date, Date | string, Date | string>;
 
+export interface AccessToken {
+  /**
+   * When it was made, by the database clock.
+   */
+  created_at: Generated<Timestamp>;
+  /**
+   * From when on it opens nothing; NULL: never.
+   */
+  expires_at: Timestamp | null;
+  /**
+   * Whose it is, such as alice or build-bot. Several tokens may share one.
+   */
+  name: string;
+  /**
+   * A repository, or a prefix with /*, or * for all.
+   */
+  repo_pattern: string;
+  /**
+   * Since when it opens nothing; NULL: it was not revoked.
+   */
+  revoked_at: Timestamp | null;
+  /**
+   * What it is for: read, write (and read), admin (and write), worker.
+   */
+  scopes: string[];
+  /**
+   * SHA-256 of the token, which is 256 random bits and stored nowhere.
+   */
+  token_hash: Buffer;
+  /**
+   * Names it for people; says nothing about the token.
+   */
+  token_id: Generated<bigint>;
+}
+
 export interface Dispatcher {
   /**
    * The claimant of its claims. A process that was declared dead comes back under a new one.
@@ -423,6 +458,25 @@ export interface Repo {
   weight: Generated<number>;
 }
 
+export interface ServerKey {
+  /**
+   * What ssh-keygen -l prints.
+   */
+  fingerprint: string;
+  /**
+   * As in an allowed-signers file, without a comment.
+   */
+  public_key: string;
+  /**
+   * When a pusher first started with it.
+   */
+  registered_at: Generated<Timestamp>;
+  /**
+   * Since when it signs no more; what it signed before stays good. NULL: it may sign.
+   */
+  retired_at: Timestamp | null;
+}
+
 export interface SmallObject {
   /**
    * Content without the header; at most 2 MiB.
@@ -451,6 +505,7 @@ export interface SmallObject {
 }
 
 export interface DB {
+  access_token: AccessToken;
   dispatcher: Dispatcher;
   effect: Effect;
   effect_claim: EffectClaim;
@@ -463,5 +518,6 @@ export interface DB {
   ref: Ref;
   reflog: Reflog;
   repo: Repo;
+  server_key: ServerKey;
   small_object: SmallObject;
 }

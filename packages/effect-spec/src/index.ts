@@ -5,6 +5,7 @@ export { DEFINITION_PREFIX, isEffectName, META_PREFIX, RESULT_PREFIX, resultRef 
 export { environment } from './environment.ts';
 export { matchEffect, type Match, type TriggerEdit } from './match-effect.ts';
 export { parseDefinition, type ParsedDefinition } from './parse-definition.ts';
+export { planEffects, type CurrentDefinition, type EffectPlan } from './plan-effects.ts';
 export type { Problem } from './read-yaml.ts';
 export {
   buildWorkOrder,

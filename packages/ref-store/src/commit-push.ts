@@ -21,6 +21,8 @@ export interface CommitPushOptions {
   key: ServerKey;
   /** The push certificate as git received it. Each is accepted once per repository. */
   certificate?: Uint8Array;
+  /** Why the push causes no effects, for the op record. */
+  noEffects?: string;
   /** First paragraphs of the op record's message; there is a default. */
   message?: string;
   /** Called with the push id before anything is written: what to look for if the outcome of the commit is unknown. */
@@ -54,7 +56,7 @@ export type PushOutcome =
  * Throws `invalid_argument` for a malformed OID: a client's bad name or stale value is an answer, that is a mistake.
  */
 export async function commitPush(trx: Transaction<DB>, options: CommitPushOptions): Promise<PushOutcome> {
-  const { repo, edits, signer, key, certificate, message } = options;
+  const { repo, edits, signer, key, certificate, noEffects, message } = options;
   for (const edit of edits) assertOids(repo, edit);
   const bad = findBadNames(edits);
   if (bad.size > 0) return { status: 'refused', refusals: refuseAll(edits, bad) };
@@ -82,6 +84,7 @@ export async function commitPush(trx: Transaction<DB>, options: CommitPushOption
     seconds: repo.transactionSeconds,
     key,
     ...(certificate === undefined ? {} : { certificate }),
+    ...(noEffects === undefined ? {} : { noEffects }),
     ...(message === undefined ? {} : { message }),
   });
   options.onPushId?.(record.pushId);

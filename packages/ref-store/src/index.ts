@@ -10,9 +10,15 @@ export { readObjects, type SmallObject } from './read-objects.ts';
 export { iterateRefs, readRefs, type ReadRefsOptions, type RefRow } from './read-refs.ts';
 export { readRepo, refsVersion, type RepoState } from './read-repo.ts';
 export type { AppliedEdit, RefEdit, Refusal } from './ref-edit.ts';
+export {
+  readServerKeys,
+  registerServerKey,
+  retireServerKey,
+  type RegisteredKey,
+} from './register-server-key.ts';
 export { loadServerKey, type ServerKey } from './server-key.ts';
 export { OBJECT_BYTES_MAX, stageObjects } from './stage-objects.ts';
 export { sweepStaged } from './sweep-staged.ts';
-export { verifyLog, type LogCheck, type LogProblem } from './verify-log.ts';
+export { verifyLog, type LogCheck, type LogProblem, type VerifyLogOptions } from './verify-log.ts';
 export { verifyOpRecord, type OpRecordCheck } from './verify-op-record.ts';
 export { watchRefs, type WatchRefsOptions } from './watch-refs.ts';

@@ -35,6 +35,7 @@ function makeChain(objectFormat: ObjectFormat, length: number): OpRecord[] {
         signer: index === 0 ? null : 'Zo\u00eb',
         seconds: 1_764_540_000n + BigInt(index),
         key,
+        ...(index === 2 ? { noEffects: 'asked for it' } : {}),
         ...(index === 1 ? { certificate: Buffer.from('certificate version 0.1\n\xff', 'latin1') } : {}),
       }),
     );
@@ -72,7 +73,7 @@ describe.each<ObjectFormat>(['sha1', 'sha256'])('a chain of op records in a %s r
     );
     expect(await git(['rev-parse', `${chain[1]!.pushId}:certificate`])).toBe(chain[1]!.certOid);
     expect((await git(['show', '-s', '--format=%an <%ae> %at %B', tip])).trim()).toBe(
-      'Sluice <sluice@localhost> 1764540002 Push 3: 2 refs\n\nRepo: acme/api\nSeq: 3\nPushed-by: Zo\u00eb',
+      'Sluice <sluice@localhost> 1764540002 Push 3: 2 refs\n\nRepo: acme/api\nSeq: 3\nPushed-by: Zo\u00eb\nNo-effects: asked for it',
     );
   });
 
@@ -116,6 +117,9 @@ describe.each<ObjectFormat>(['sha1', 'sha256'])('a chain of op records in a %s r
         repoId: 'acme/api',
         seq: BigInt(index + 1),
         signer: index === 0 ? null : 'Zo\u00eb',
+        seconds: 1_764_540_000n + BigInt(index),
+        noEffects: index === 2 ? 'asked for it' : null,
+        signature: chain[index]!.signature,
       });
     }
   });

@@ -23,6 +23,8 @@ export interface OpRecordInput {
   signer: string | null;
   /** The push certificate as git received it. */
   certificate?: Uint8Array;
+  /** Why the push causes no effects, whatever its definitions say. */
+  noEffects?: string;
   /** Seconds since 1970, by the database clock. */
   seconds: bigint;
   key: ServerKey;
@@ -51,8 +53,8 @@ const AUTHOR = 'Sluice <sluice@localhost>';
 /**
  * The signed record of one accepted push: a git commit whose parent is the previous record, so that the log is a hash
  * chain. Its tree holds `edits`, one line `<old> <new> <name>` per changed ref in byte order of the names, and the
- * push `certificate` if there was one. Its message ends with the lines `Repo`, `Seq` and `Pushed-by`, so that a record
- * cannot be passed off as another repository's. Pure: the same input gives the same push id.
+ * push `certificate` if there was one. Its message ends with the lines `Repo`, `Seq`, `Pushed-by` and `No-effects`, so
+ * that a record cannot be passed off as another repository's. Pure: the same input gives the same push id.
  */
 export function buildOpRecord(input: OpRecordInput): OpRecord {
   const { objectFormat: format } = input;
@@ -107,18 +109,22 @@ export function encodeEdits(format: ObjectFormat, edits: readonly AppliedEdit[])
     .join('');
 }
 
-function encodeMessage({ message, repoId, seq, signer, edits }: OpRecordInput): string {
+function encodeMessage({ message, repoId, seq, signer, noEffects, edits }: OpRecordInput): string {
   const text = message ?? `Push ${seq}: ${edits.length} ref${edits.length === 1 ? '' : 's'}`;
   assertStorable('message', text);
-  if (signer !== null) {
-    assertStorable('signer', signer);
-    if (/\p{Cc}/u.test(signer)) {
-      throw new SluiceError(
-        'invalid_argument',
-        'signer: expected one printable line, got a control character',
-      );
-    }
-  }
-  const trailers = [`Repo: ${repoId}`, `Seq: ${seq}`, ...(signer === null ? [] : [`Pushed-by: ${signer}`])];
+  if (signer !== null) assertLine('signer', signer);
+  if (noEffects !== undefined) assertLine('noEffects', noEffects);
+  const trailers = [
+    `Repo: ${repoId}`,
+    `Seq: ${seq}`,
+    ...(signer === null ? [] : [`Pushed-by: ${signer}`]),
+    ...(noEffects === undefined ? [] : [`No-effects: ${noEffects}`]),
+  ];
   return `${text.trimEnd()}\n\n${trailers.join('\n')}\n`;
+}
+
+function assertLine(field: string, value: string): void {
+  assertStorable(field, value);
+  if (!/\p{Cc}/u.test(value)) return;
+  throw new SluiceError('invalid_argument', `${field}: expected one printable line, got a control character`);
 }

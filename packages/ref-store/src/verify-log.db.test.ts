@@ -37,7 +37,10 @@ async function makeLog(repoId: string): Promise<string[]> {
 }
 
 const verify = (repoId: string, keys = [key.publicKey]) =>
-  verifyLog(database.db, { repoId, trustedKeys: keys });
+  verifyLog(database.db, {
+    repoId,
+    trustedKeys: keys.map((publicKey) => ({ publicKey, retiredAt: null })),
+  });
 
 test('a log that nobody touched is whole', async () => {
   await makeLog('log/whole');
@@ -51,6 +54,20 @@ test('a key that is not trusted is named at every record', async () => {
   const problem = 'the record is signed by a key that is not trusted';
   expect((await verify('log/key', [other.publicKey])).problems).toEqual(
     pushIds.map((pushId) => ({ pushId, problem })),
+  );
+});
+
+test('what a key signed before it was retired is good, and nothing after', async () => {
+  const pushIds = await makeLog('log/retired');
+  const minute = 60_000;
+  const at = (ms: number) =>
+    verifyLog(database.db, {
+      repoId: 'log/retired',
+      trustedKeys: [{ publicKey: key.publicKey, retiredAt: new Date(Date.now() + ms) }],
+    });
+  expect((await at(minute)).problems).toEqual([]);
+  expect((await at(-minute)).problems).toEqual(
+    pushIds.map((pushId) => ({ pushId, problem: expect.stringMatching(/a key that was retired at/) })),
   );
 });
 
@@ -90,6 +107,35 @@ test.each<[string, Tampering, number | null, RegExp]>([
     /signer differs/,
   ],
   [
+    'a byte of the signature changed',
+    (_, ids) =>
+      sql`update ${table('op_record')} set signature = overlay(signature placing '!' from 60) where push_id = ${ids[0]}`,
+    0,
+    /signature differs/,
+  ],
+  [
+    'the time changed',
+    (_, ids) =>
+      sql`update ${table('op_record')} set created_at = created_at - interval '2s' where push_id = ${ids[2]}`,
+    2,
+    /its time differs/,
+  ],
+  [
+    'the time of an edit changed',
+    (_, ids) =>
+      sql`update ${table('reflog')} set created_at = created_at + interval '2s' where push_id = ${ids[1]} and name = 'refs/heads/a'`,
+    1,
+    /time of its edit of refs\/heads\/a/,
+  ],
+  [
+    'a reflog row given away',
+    (_, ids) =>
+      sql`update ${table('reflog')} set push_id = (select push_id from ${table('op_record')} where repo_id = 'log/whole' limit 1)
+          where push_id = ${ids[1]} and name = 'refs/heads/a'`,
+    null,
+    /edit of refs\/heads\/a by [0-9a-f]{40}, which is no push/,
+  ],
+  [
     'the certificate changed',
     (_, ids) => sql`update ${table('op_record')} set cert_oid = ${oid(9)} where push_id = ${ids[2]}`,
     2,
@@ -105,13 +151,13 @@ test.each<[string, Tampering, number | null, RegExp]>([
     'a record removed',
     (_, ids) => sql`delete from ${table('op_record')} where push_id = ${ids[1]}`,
     2,
-    /expected number 2, got 3/,
+    /expected number 2, got 3: push [0-9a-f]{40}/,
   ],
   [
     'the newest record removed',
     (_, ids) => sql`delete from ${table('op_record')} where push_id = ${ids[2]}`,
     null,
-    /should be number 3, but number 2/,
+    /should be number 3, push [0-9a-f]{40}, but number 2/,
   ],
 ])('%s is found', async (what, tamper, index, problem) => {
   const repoId = `log/${what.replaceAll(' ', '-')}`;

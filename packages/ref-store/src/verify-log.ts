@@ -6,6 +6,7 @@ import { encodeEdits, encodeTree } from './op-record.ts';
 import { iterateRefs } from './read-refs.ts';
 import { readRepo } from './read-repo.ts';
 import type { AppliedEdit } from './ref-edit.ts';
+import type { RegisteredKey } from './register-server-key.ts';
 import { verifyOpRecord } from './verify-op-record.ts';
 
 /** What {@link verifyLog} found. */
@@ -22,32 +23,45 @@ export interface LogProblem {
   problem: string;
 }
 
+export interface VerifyLogOptions {
+  repoId: string;
+  /** Keys that may have signed, retired ones until they were. */
+  trustedKeys: readonly Pick<RegisteredKey, 'publicKey' | 'retiredAt'>[];
+  /** Called now and then with the number of op records looked at, and of those there are. */
+  onProgress?: (progress: { records: number; total: bigint }) => void;
+  /** Ends it with the signal's reason. */
+  signal?: AbortSignal;
+}
+
 const PROBLEMS_MAX = 100;
 const PAGE_ROWS = 200;
 
 /**
  * Recomputes a repository's history: each op record is signed by a trusted key and follows the one before it, lists
  * exactly the edits of the reflog, and all edits together give the present refs. So a row that was changed by hand is
- * found. Reads one instant; holds one entry per ref in memory.
+ * found; the first problem is where the log stops to fit. Reads one instant; holds one entry per ref in memory.
  */
-export async function verifyLog(
-  db: Kysely<DB>,
-  { repoId, trustedKeys }: { repoId: string; trustedKeys: readonly string[] },
-): Promise<LogCheck> {
+export async function verifyLog(db: Kysely<DB>, options: VerifyLogOptions): Promise<LogCheck> {
   if (!db.isTransaction) {
     const trx = db.transaction().setIsolationLevel('repeatable read').setAccessMode('read only');
-    return await trx.execute((inside) => verifyLog(inside, { repoId, trustedKeys }));
+    return await trx.execute((inside) => verifyLog(inside, options));
   }
+  const { repoId, onProgress, signal } = options;
   const problems: LogProblem[] = [];
   const report = (pushId: Oid | null, problem: string): void => {
     if (problems.length < PROBLEMS_MAX) problems.push({ pushId, problem });
   };
+  const repo = await readRepo(db, repoId);
   const refs = new Map<string, Oid>();
   let last: { seq: bigint; pushId: Oid | null } = { seq: 0n, pushId: null };
   let records = 0;
   for await (const record of iterateRecords(db, repoId)) {
+    if (records % PAGE_ROWS === 0) {
+      signal?.throwIfAborted();
+      onProgress?.({ records, total: repo?.opSeq ?? 0n });
+    }
     records++;
-    for (const problem of checkRecord(record, last, repoId, trustedKeys)) report(record.pushId, problem);
+    for (const problem of checkRecord(record, last, options)) report(record.pushId, problem);
     for (const { name, oldOid, newOid } of record.edits) {
       if ((refs.get(name) ?? null) !== oldOid)
         report(record.pushId, `the old value of ${name} is not what the log left`);
@@ -56,9 +70,14 @@ export async function verifyLog(
     }
     last = record;
   }
-  const repo = await readRepo(db, repoId);
   if (repo !== undefined && (repo.opTip !== last.pushId || repo.opSeq !== last.seq)) {
-    report(null, `the newest op record should be number ${repo.opSeq}, but number ${last.seq} is`);
+    report(
+      null,
+      `the newest op record should be number ${repo.opSeq}, push ${repo.opTip}, but number ${last.seq} is`,
+    );
+  }
+  for (const { name, push_id } of await readStrayEdits(db, repoId)) {
+    report(null, `the reflog has an edit of ${name} by ${push_id}, which is no push of this repository`);
   }
   for await (const { name, oid } of iterateRefs(db, repoId)) {
     if (refs.get(name) !== oid) report(null, `the value of ${name} is not what the log says`);
@@ -74,30 +93,48 @@ interface LoggedRecord {
   parent: Oid | null;
   certOid: Oid | null;
   signer: string | null;
+  signature: string | null;
   body: Buffer | null;
-  edits: AppliedEdit[];
+  createdAt: Date;
+  edits: (AppliedEdit & { createdAt: Date })[];
 }
 
 function* checkRecord(
-  { pushId, seq, parent, certOid, signer, body, edits }: LoggedRecord,
+  record: LoggedRecord,
   last: { seq: bigint; pushId: Oid | null },
-  repoId: string,
-  trustedKeys: readonly string[],
+  { repoId, trustedKeys }: VerifyLogOptions,
 ): Generator<string> {
-  if (seq !== last.seq + 1n) yield `expected number ${last.seq + 1n}, got ${seq}`;
+  const { pushId, seq, parent, certOid, signer, signature, body, createdAt, edits } = record;
+  if (seq !== last.seq + 1n) {
+    yield `expected number ${last.seq + 1n}, got ${seq}: push ${parent ?? 'none'}, which it names as the one before, is missing`;
+  }
   if (body === null) return yield 'recorded by id only: there is nothing to verify';
-  const check = verifyOpRecord({ pushId, body, trustedKeys });
+  const publicKeys = trustedKeys.map((key) => key.publicKey);
+  const check = verifyOpRecord({ pushId, body, trustedKeys: publicKeys });
   if (check.status === 'invalid') return yield check.reason;
+  const retiredAt = trustedKeys.find((key) => key.publicKey.startsWith(check.publicKey))?.retiredAt ?? null;
+  const signedAt = Number(check.seconds) * 1000;
+  if (retiredAt !== null && signedAt > retiredAt.getTime() + ROUNDED_MS) {
+    yield `it is signed by a key that was retired at ${retiredAt.toISOString()}`;
+  }
   if (check.parent !== last.pushId || parent !== last.pushId) yield 'its parent is not the record before it';
   if (check.repoId !== repoId) yield `it was made for the repository ${check.repoId}`;
   if (check.seq !== seq) yield `it was signed as number ${check.seq}`;
   if (check.signer !== signer) yield 'its signer differs from the signed one';
+  if (check.signature !== signature) yield 'its signature differs from the one that it holds';
+  const isItsTime = (at: Date): boolean => Math.abs(at.getTime() - signedAt) <= ROUNDED_MS;
+  if (!isItsTime(createdAt)) yield 'its time differs from the signed one';
+  const late = edits.find((edit) => !isItsTime(edit.createdAt));
+  if (late !== undefined) yield `the time of its edit of ${late.name} differs from the signed one`;
   const format = formatOf(pushId);
   const editsOid = hashObject(format, 'blob', Buffer.from(encodeEdits(format, edits)));
   if (hashObject(format, 'tree', encodeTree(editsOid, certOid)) !== check.tree) {
     yield 'its edits or certificate differ from the signed ones';
   }
 }
+
+/** What is signed is a whole second. */
+const ROUNDED_MS = 1000;
 
 async function* iterateRecords(
   db: Kysely<DB>,
@@ -107,7 +144,7 @@ async function* iterateRecords(
   for (;;) {
     const rows = await db
       .selectFrom('op_record')
-      .select(['push_id', 'seq', 'parent', 'cert_oid', 'signer', 'body'])
+      .select(['push_id', 'seq', 'parent', 'cert_oid', 'signer', 'signature', 'body', 'created_at'])
       .where('repo_id', '=', repoId)
       .where('seq', '>', after)
       .orderBy('seq')
@@ -125,7 +162,9 @@ async function* iterateRecords(
         parent: row.parent,
         certOid: row.cert_oid,
         signer: row.signer,
+        signature: row.signature,
         body: row.body,
+        createdAt: row.created_at,
         edits: edits.get(row.push_id) ?? [],
       };
     }
@@ -138,11 +177,11 @@ async function readEdits(
   db: Kysely<DB>,
   repoId: string,
   pushIds: readonly Oid[],
-): Promise<ReadonlyMap<Oid, AppliedEdit[]>> {
+): Promise<ReadonlyMap<Oid, LoggedRecord['edits']>> {
   if (pushIds.length === 0) return new Map();
   const rows = await db
     .selectFrom('reflog')
-    .select(['push_id', 'name', 'old_oid', 'new_oid'])
+    .select(['push_id', 'name', 'old_oid', 'new_oid', 'created_at'])
     .where('repo_id', '=', repoId)
     .where('push_id', 'in', pushIds)
     .orderBy('reflog_id')
@@ -151,7 +190,32 @@ async function readEdits(
   return new Map(
     [...edits].map(([pushId, of]) => [
       pushId,
-      of.map((row) => ({ name: row.name, oldOid: row.old_oid, newOid: row.new_oid })),
+      of.map((row) => ({
+        name: row.name,
+        oldOid: row.old_oid,
+        newOid: row.new_oid,
+        createdAt: row.created_at,
+      })),
     ]),
   );
+}
+
+/** Rows that no record of the repository accounts for, and that {@link readEdits} therefore never sees. */
+async function readStrayEdits(db: Kysely<DB>, repoId: string): Promise<{ name: string; push_id: string }[]> {
+  return await db
+    .selectFrom('reflog')
+    .select(['name', 'push_id'])
+    .where('repo_id', '=', repoId)
+    .where(({ not, exists, selectFrom }) =>
+      not(
+        exists(
+          selectFrom('op_record')
+            .select('op_record.push_id')
+            .whereRef('op_record.push_id', '=', 'reflog.push_id')
+            .whereRef('op_record.repo_id', '=', 'reflog.repo_id'),
+        ),
+      ),
+    )
+    .limit(PROBLEMS_MAX)
+    .execute();
 }

@@ -14,6 +14,12 @@ export type OpRecordCheck =
       repoId: string;
       seq: bigint;
       signer: string | null;
+      /** When it was signed, in seconds since 1970, by the database clock. */
+      seconds: bigint;
+      /** Why the push caused no effects; null: it caused those that its definitions ask for. */
+      noEffects: string | null;
+      /** Armoured, as in its header. */
+      signature: string;
     }
   | { status: 'invalid'; reason: string };
 
@@ -53,6 +59,8 @@ export function verifyOpRecord({ pushId, body, trustedKeys }: VerifyOpRecordOpti
   if (tree === undefined || repoId === undefined || seq === undefined || !/^[1-9][0-9]{0,17}$/.test(seq)) {
     return invalid('the commit is not an op record');
   }
+  const seconds = / (\d{1,18}) \+0000$/.exec(value('committer') ?? '')?.[1];
+  if (seconds === undefined) return invalid('the commit is not an op record');
   return {
     status: 'valid',
     publicKey,
@@ -61,6 +69,9 @@ export function verifyOpRecord({ pushId, body, trustedKeys }: VerifyOpRecordOpti
     repoId,
     seq: BigInt(seq),
     signer: trailers.get('Pushed-by') ?? null,
+    seconds: BigInt(seconds),
+    noEffects: trailers.get('No-effects') ?? null,
+    signature: signature.value,
   };
 }
 

@@ -1,5 +1,5 @@
 import { inBoundedTransaction, type DB } from '@sluice/db';
-import { decodeWorkOrder, DEFINITION_PREFIX } from '@sluice/effect-spec';
+import { decodeWorkOrder, DEFINITION_PREFIX, planEffects, type CurrentDefinition } from '@sluice/effect-spec';
 import {
   completeEffect,
   enqueueEffects,
@@ -19,7 +19,6 @@ import {
 import type { Kysely, Transaction } from 'kysely';
 import { explainPush, type PushStory } from './explain-push.ts';
 import type { FactsByOid } from './object-facts.ts';
-import { planEffects, type CurrentDefinition } from './plan-effects.ts';
 import type { LoadedDefinition } from './read-definitions.ts';
 import type { Result } from './read-result.ts';
 
@@ -83,7 +82,13 @@ async function commit(trx: Transaction<DB>, key: ServerKey, push: PushToCommit):
   if (repo === undefined) throw new PushRefused('no such repository');
   if (repo.objectFormat !== objectFormat) throw new PushRefused(`expected a ${repo.objectFormat} push`);
   const claim = push.result === null ? null : await checkClaim(trx, push);
-  const outcome = await commitPush(trx, { repo, edits: push.edits, signer: null, key });
+  const outcome = await commitPush(trx, {
+    repo,
+    edits: push.edits,
+    signer: null,
+    key,
+    ...(push.skipReason === null ? {} : { noEffects: push.skipReason }),
+  });
   if (outcome.status === 'refused') {
     const reasons = new Map(outcome.refusals.map(({ name, reason }) => [name, reason]));
     return { status: 'refused', reasons };

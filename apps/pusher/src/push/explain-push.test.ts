@@ -1,10 +1,11 @@
+import type { EffectPlan } from '@sluice/effect-spec';
 import { effectId } from '@sluice/queue-core/repo';
 import { expect, test } from 'vitest';
 import { explainPush } from './explain-push.ts';
-import type { EffectPlan } from './plan-effects.ts';
 
 function planned(ref: string): EffectPlan['enqueue'][number] {
-  return { ref, effect: { repoId: 'r', payload: '{}', name: 'ci' } };
+  const rest = { pushId: 'p1', priority: 0, maxAttempts: 3, dedupKey: ref, retainDedupKey: true };
+  return { ref, effect: { repoId: 'r', payload: '{}', name: 'ci', ...rest } };
 }
 
 test('every effect is named with what became of it and why', () => {

@@ -1,5 +1,5 @@
 import type { Enqueued } from '@sluice/queue-core/repo';
-import type { EffectPlan } from './plan-effects.ts';
+import type { EffectPlan } from '@sluice/effect-spec';
 
 export interface PushStory {
   pushId: string;

@@ -1,16 +1,9 @@
-import {
-  buildWorkOrder,
-  concurrencyGroup,
-  dedupKey,
-  encodeWorkOrder,
-  HOPS_MAX,
-  matchEffect,
-  META_PREFIX,
-  type EffectDefinition,
-} from '@sluice/effect-spec';
-import type { NewEffect } from '@sluice/queue-core/repo';
-import type { AppliedEdit } from '@sluice/ref-store';
-import type { FactsByOid } from './object-facts.ts';
+import { concurrencyGroup } from './concurrency-group.ts';
+import { dedupKey } from './dedup-key.ts';
+import type { EffectDefinition } from './effect-definition.ts';
+import { META_PREFIX } from './effect-name.ts';
+import { matchEffect, type TriggerEdit } from './match-effect.ts';
+import { buildWorkOrder, encodeWorkOrder, HOPS_MAX } from './work-order.ts';
 
 /** A definition that is in force once the push is committed. */
 export interface CurrentDefinition {
@@ -23,9 +16,10 @@ export interface PlanInput {
   repoId: string;
   pushId: string;
   signer: string | null;
-  applied: readonly AppliedEdit[];
+  applied: readonly TriggerEdit[];
   definitions: readonly CurrentDefinition[];
-  facts: FactsByOid;
+  /** What the OIDs of the edits name: a commit, tags peeled, and its tree; null: none. */
+  facts: ReadonlyMap<string, { readonly commit: string | null; readonly tree: string | null }>;
   /** 0 for a person's push; one more than the effect whose result this is. */
   hops: number;
   /** Matches beyond this many are skipped; as many of those are recorded, and the rest is only counted. */
@@ -34,8 +28,22 @@ export interface PlanInput {
   skipReason: string | null;
 }
 
+/** An effect as the queue takes it. */
+export interface PlannedEffect {
+  repoId: string;
+  name: string;
+  payload: string;
+  pushId: string;
+  priority: number;
+  maxAttempts: number;
+  dedupKey: string;
+  retainDedupKey: boolean;
+  concurrencyGroup?: string;
+  supersede?: boolean;
+}
+
 export interface EffectPlan {
-  enqueue: { ref: string; effect: NewEffect & { name: string } }[];
+  enqueue: { ref: string; effect: PlannedEffect }[];
   skip: { ref: string; name: string; payload: string; reason: string }[];
   /** Skipped effects in all, those beyond the ones in `skip` included. */
   skipCount: number;
@@ -53,7 +61,7 @@ export function planEffects(input: PlanInput): EffectPlan {
   return plan;
 }
 
-function planOne(plan: EffectPlan, input: PlanInput, edit: AppliedEdit, current: CurrentDefinition): void {
+function planOne(plan: EffectPlan, input: PlanInput, edit: TriggerEdit, current: CurrentDefinition): void {
   const { name, definition } = current;
   const match = matchEffect(definition, edit);
   const { commit, tree } = input.facts.get(edit.newOid ?? edit.oldOid ?? '') ?? { commit: null, tree: null };

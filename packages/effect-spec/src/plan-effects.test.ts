@@ -1,5 +1,5 @@
-import { parseDefinition } from '@sluice/effect-spec';
 import { expect, test } from 'vitest';
+import { parseDefinition } from './parse-definition.ts';
 import { planEffects, type PlanInput } from './plan-effects.ts';
 
 const [commit, tree, definitionOid] = ['1', '2', '3'].map((digit) => digit.repeat(40)) as [
@@ -23,7 +23,7 @@ function plan(refs: readonly string[], input: Partial<PlanInput> = {}) {
     signer: null,
     applied: refs.map((name) => ({ name, oldOid: null, newOid: commit })),
     definitions: [CI],
-    facts: new Map([[commit, { kind: 'commit', commit, tree }]]),
+    facts: new Map([[commit, { commit, tree }]]),
     hops: 0,
     effectsMax: 1000,
     skipReason: null,

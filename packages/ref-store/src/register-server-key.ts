@@ -1,0 +1,64 @@
+import { SluiceError, type DB } from '@sluice/db';
+import { sql, type Kysely } from 'kysely';
+import type { ServerKey } from './server-key.ts';
+
+/** The public part of a key that op records are, or were, signed with. */
+export interface RegisteredKey {
+  /** `SHA256:…`, as `ssh-keygen -l` prints it. */
+  fingerprint: string;
+  /** `ssh-ed25519 AAAA…` */
+  publicKey: string;
+  registeredAt: Date;
+  /** Since when it signs no more; null: it may sign. */
+  retiredAt: Date | null;
+}
+
+/**
+ * Makes a key known as one that signs op records, so that they can be verified wherever the database is. Throws
+ * `server_key_unusable` if it was retired: its records would count as forged.
+ */
+export async function registerServerKey(
+  db: Kysely<DB>,
+  { fingerprint, publicKey }: Pick<ServerKey, 'fingerprint' | 'publicKey'>,
+): Promise<void> {
+  await db
+    .insertInto('server_key')
+    .values({ fingerprint, public_key: publicKey })
+    .onConflict((conflict) => conflict.column('fingerprint').doNothing())
+    .execute();
+  const { retired_at } = await db
+    .selectFrom('server_key')
+    .select('retired_at')
+    .where('fingerprint', '=', fingerprint)
+    .executeTakeFirstOrThrow();
+  if (retired_at === null) return;
+  throw new SluiceError(
+    'server_key_unusable',
+    `Server key: expected one in use, got ${fingerprint}, which was retired at ${retired_at.toISOString()}. Remove its file, so that a new key is made.`,
+  );
+}
+
+/** All keys that ever signed, the oldest first. */
+export async function readServerKeys(db: Kysely<DB>): Promise<RegisteredKey[]> {
+  const rows = await db.selectFrom('server_key').selectAll().orderBy('registered_at').execute();
+  return rows.map((row) => ({
+    fingerprint: row.fingerprint,
+    publicKey: row.public_key,
+    registeredAt: row.registered_at,
+    retiredAt: row.retired_at,
+  }));
+}
+
+/**
+ * Ends a key's use: what it signs from now on does not verify. Returns false if no such key is in use. Stop the
+ * pushers that have it first.
+ */
+export async function retireServerKey(db: Kysely<DB>, fingerprint: string): Promise<boolean> {
+  const { numUpdatedRows } = await db
+    .updateTable('server_key')
+    .set({ retired_at: sql<Date>`now()` })
+    .where('fingerprint', '=', fingerprint)
+    .where('retired_at', 'is', null)
+    .executeTakeFirst();
+  return numUpdatedRows === 1n;
+}
