@@ -1,0 +1,39 @@
+import type { DB } from '@sluice/db';
+import type { Kysely } from 'kysely';
+import type { Scope } from './scope.ts';
+import { standing, type Standing } from './standing.ts';
+import { hashToken, isTokenText } from './token-text.ts';
+
+/** A token that exists; whether it opens anything is another question. */
+export interface FoundToken {
+  tokenId: bigint;
+  name: string;
+  repoPattern: string;
+  scopes: Scope[];
+  standing: Standing;
+}
+
+/**
+ * Looks up a token that somebody showed; undefined if there is none like it. One statement on a unique index, cheap
+ * enough for every request, so that a revocation holds from the next one on.
+ *
+ * How long it takes says nothing about a token: what is compared is its hash, and whoever learned the beginning of a
+ * hash would still have to find a text for it.
+ */
+export async function findToken(db: Kysely<DB>, text: string): Promise<FoundToken | undefined> {
+  if (!isTokenText(text)) return undefined;
+  const row = await db
+    .selectFrom('access_token')
+    .select(['token_id', 'name', 'repo_pattern', 'scopes', standing().as('standing')])
+    .where('token_hash', '=', hashToken(text))
+    .executeTakeFirst();
+  if (row === undefined) return undefined;
+  return {
+    tokenId: row.token_id,
+    name: row.name,
+    repoPattern: row.repo_pattern,
+    // The schema admits no other values.
+    scopes: row.scopes as Scope[],
+    standing: row.standing,
+  };
+}
