@@ -1,3 +1,4 @@
+import { isScope, SCOPES, type Scope } from '@sluice/access';
 import { Command, CommanderError, InvalidArgumentError, Option } from 'commander';
 import { explain } from './command-error.ts';
 import { addEffect, listEffects, removeEffect, showEffect } from './effect-commands.ts';
@@ -7,6 +8,7 @@ import { showQueue, type QueueOptions } from './queue-command.ts';
 import { setRepo, showRepo, type RepoChanges } from './repo-commands.ts';
 import { cancelEffect, rerun } from './steer-commands.ts';
 import type { Terminal } from './terminal.ts';
+import { newToken, showTokens, withdrawToken } from './token-commands.ts';
 
 const FAILED = 1;
 const USED_WRONGLY = 2;
@@ -43,6 +45,7 @@ function createProgram(terminal: Terminal): Command {
   addEffectCommands(program, terminal);
   addQueueCommands(program, terminal);
   addRepoCommands(program, terminal);
+  addTokenCommands(program, terminal);
   program
     .command('migrate')
     .description("bring the database to this version's schema")
@@ -123,6 +126,48 @@ function addRepoCommands(program: Command, terminal: Terminal): void {
     .addOption(new Option('--pause', 'start nothing of it').conflicts('resume'))
     .option('--resume', 'start its effects again')
     .action((repoId: string, options: SetOptions) => setRepo(terminal, repoId, changesOf(options)));
+}
+
+function addTokenCommands(program: Command, terminal: Terminal): void {
+  const token = program
+    .command('token')
+    .description('passwords for git over HTTP, for a pusher with SLUICE_ACCOUNTS=required');
+  type Options = { repo: string; scope: Scope[]; expiresDays: number | 'none' };
+  token
+    .command('create <name>')
+    .description('make a token for somebody and print it, once')
+    .requiredOption('--repo <pattern>', "a repository, a prefix such as 'acme/*', or '*'")
+    .requiredOption('--scope <scopes>', `some of ${SCOPES.join(',')}`, scopes)
+    .option(
+      '--expires-days <n>',
+      'days until it opens nothing any more, or none',
+      orNone(whole(1, 36_500)),
+      90,
+    )
+    .action((name: string, { repo, scope, expiresDays }: Options) =>
+      newToken(terminal, {
+        name,
+        repoPattern: repo,
+        scopes: scope,
+        expiresInDays: expiresDays === 'none' ? null : expiresDays,
+      }),
+    );
+  token
+    .command('list')
+    .description('the newest tokens, those that open nothing any more included')
+    .option('--limit <n>', 'how many', whole(1, 10_000), 100)
+    .action(({ limit }: { limit: number }) => showTokens(terminal, limit));
+  token
+    .command('revoke')
+    .description('it opens nothing from its next request on')
+    .argument('<token>', 'its number, as sluice token list shows it', whole(1, 9_999_999_999))
+    .action((id: number) => withdrawToken(terminal, BigInt(id)));
+}
+
+function scopes(text: string): Scope[] {
+  const words = text.split(',');
+  if (words.every(isScope)) return words;
+  throw new InvalidArgumentError(`Expected some of ${SCOPES.join(',')}.`);
 }
 
 interface SetOptions {

@@ -1,0 +1,47 @@
+import { createToken, listTokens, revokeToken, type NewToken } from '@sluice/access';
+import { CommandError } from './command-error.ts';
+import { table, type Terminal } from './terminal.ts';
+import { withDatabase } from './with-database.ts';
+
+/** `sluice token create`: the token goes to standard output, once and alone; everything about it to standard error. */
+export async function newToken(terminal: Terminal, wanted: NewToken): Promise<void> {
+  const { token, tokenId, expiresAt } = await withDatabase(terminal, (db) => createToken(db, wanted));
+  const until = expiresAt === null ? 'does not expire' : `expires on ${formatDay(expiresAt)}`;
+  terminal.stderr.write(
+    `token ${tokenId} of ${wanted.name} for ${wanted.repoPattern}: ${wanted.scopes.join(', ')}; ${until}\n` +
+      'It is shown once and stored nowhere. It is the password; the user name may be anything.\n',
+  );
+  terminal.stdout.write(`${token}\n`);
+}
+
+/** `sluice token list`: the newest tokens, those that open nothing any more included. */
+export async function showTokens(terminal: Terminal, limit: number): Promise<void> {
+  const tokens = await withDatabase(terminal, (db) => listTokens(db, { limit }));
+  const rows = tokens.map((token) => [
+    String(token.tokenId),
+    token.name,
+    token.repoPattern,
+    token.scopes.join(','),
+    formatDay(token.createdAt),
+    token.expiresAt === null ? 'never' : formatDay(token.expiresAt),
+    token.revokedAt === null ? token.standing : `revoked on ${formatDay(token.revokedAt)}`,
+  ]);
+  terminal.stdout.write(
+    rows.length === 0
+      ? 'there are no tokens\n'
+      : table(['TOKEN', 'NAME', 'REPOSITORIES', 'SCOPES', 'MADE', 'EXPIRES', 'STANDING'], rows),
+  );
+}
+
+/** `sluice token revoke`: it opens nothing from its next request on. */
+export async function withdrawToken(terminal: Terminal, tokenId: bigint): Promise<void> {
+  const revoked = await withDatabase(terminal, (db) => revokeToken(db, tokenId));
+  if (revoked === undefined) {
+    throw new CommandError(`there is no token ${tokenId}`, 'sluice token list shows the ones there are.');
+  }
+  terminal.stdout.write(`token ${tokenId} of ${revoked.name} is revoked\n`);
+}
+
+function formatDay(instant: Date): string {
+  return instant.toISOString().slice(0, 10);
+}

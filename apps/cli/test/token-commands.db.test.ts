@@ -1,0 +1,50 @@
+import { findToken } from '@sluice/access';
+import { useTestDatabase } from '@sluice/testkit';
+import { expect, test } from 'vitest';
+import { runCli } from './run-cli.ts';
+
+const database = useTestDatabase();
+const cli = (...args: string[]) => runCli(args, { env: { DATABASE_URL: database.url } });
+
+test('a token is printed once, listed without its text, and revoked by its number', async () => {
+  expect(await cli('token', 'list')).toEqual({ code: 0, stdout: 'there are no tokens\n', stderr: '' });
+  const made = await cli('token', 'create', 'alice', '--repo', 'acme/*', '--scope', 'write,read');
+  expect(made.code).toBe(0);
+  expect(made.stdout).toMatch(/^sluice_[A-Za-z0-9_-]{43}\n$/);
+  const token = made.stdout.trim();
+  expect(made.stderr).toMatch(/^token 1 of alice for acme\/\*: write, read; expires on \d{4}-\d\d-\d\d\n/);
+  expect(made.stderr).not.toContain(token);
+
+  const listed = await cli('token', 'list');
+  expect(listed.stdout).toMatch(/^1 +alice +acme\/\* +read,write +\S+ +\S+ +valid$/m);
+  expect(listed.stdout).not.toContain(token);
+
+  expect(await cli('token', 'revoke', '1')).toEqual({
+    code: 0,
+    stdout: 'token 1 of alice is revoked\n',
+    stderr: '',
+  });
+  expect(await findToken(database.db, token)).toMatchObject({ standing: 'revoked' });
+  expect((await cli('token', 'list')).stdout).toMatch(/^1 .* revoked on \S+$/m);
+});
+
+test('a token that does not expire says so', async () => {
+  const args = ['--repo', '*', '--scope', 'read,worker', '--expires-days', 'none'];
+  const made = await cli('token', 'create', 'dispatcher', ...args);
+  expect(made.stderr).toContain('of dispatcher for *: read, worker; does not expire');
+});
+
+test.each([
+  [['create', 'alice', '--scope', 'read'], 2, '--repo <pattern>'],
+  [['create', 'alice', '--repo', '*'], 2, '--scope <scopes>'],
+  [['create', 'alice', '--repo', '*', '--scope', 'root'], 2, 'some of read,write,admin,worker'],
+  [['create', 'alice', '--repo', '*', '--scope', 'read', '--expires-days', '0'], 2, 'whole number from 1'],
+  [['create', 'alice', '--repo', 'acme*', '--scope', 'read'], 1, 'repo pattern: expected a repository'],
+  [['create', 'two words', '--repo', '*', '--scope', 'read'], 1, 'name: expected one word'],
+  [['revoke', '77'], 1, 'there is no token 77'],
+  [['revoke', 'alice'], 2, 'Expected a whole number'],
+])('token %j: exit code %i and why', async (args, code, reason) => {
+  const result = await cli('token', ...args);
+  expect(result).toMatchObject({ code, stdout: '' });
+  expect(result.stderr).toContain(reason);
+});
