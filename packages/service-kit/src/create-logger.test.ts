@@ -50,6 +50,13 @@ describe('createLogger', () => {
     );
   });
 
+  it('says what is inside of an error that is only a bundle of others', () => {
+    const { log, lines } = recorder({ format: 'text' });
+    const inner = ['::1', '127.0.0.1'].map((host) => new Error(`connect ECONNREFUSED ${host}:5432`));
+    log.warn({ event: 'database_unavailable', error: new AggregateError(inner) });
+    expect(lines[0]).toContain('error="connect ECONNREFUSED ::1:5432; connect ECONNREFUSED 127.0.0.1:5432"');
+  });
+
   it('keeps quiet below its level', () => {
     const { log, lines } = recorder({ format: 'json', level: 'warn' });
     log.info({ event: 'started' });

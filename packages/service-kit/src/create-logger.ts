@@ -71,9 +71,20 @@ function writableValue(value: unknown): unknown {
   if (typeof value === 'bigint') return value.toString();
   if (Array.isArray(value)) return value.map(writableValue);
   if (!(value instanceof Error)) return value;
-  const { message, stack, cause } = value;
+  const { stack, cause } = value;
   const code = 'code' in value ? value.code : undefined;
-  return { message, code, stack, ...(cause === undefined ? {} : { cause: writableValue(cause) }) };
+  return {
+    message: messageOf(value),
+    code,
+    stack,
+    ...(cause === undefined ? {} : { cause: writableValue(cause) }),
+  };
+}
+
+/** An AggregateError, as of a host with two addresses that both refuse, has messages only inside. */
+function messageOf(error: Error): string {
+  if (error.message !== '' || !(error instanceof AggregateError)) return error.message;
+  return error.errors.map((inner) => (inner instanceof Error ? inner.message : String(inner))).join('; ');
 }
 
 const HIDDEN_FROM_PEOPLE = new Set(['level', 'time', 'service', 'event', 'error']);

@@ -9,7 +9,7 @@ export interface ShutdownOptions {
   stop: (how: { hurry: boolean }) => Promise<void>;
   /** How long the first call may take before it is hurried. */
   graceMs: number;
-  /** How long the hurried call may take before the process ends anyway; by default 2,000. */
+  /** How long the hurried call may take before the process ends anyway; by default 10,000. */
   hurryMs?: number;
   /** Replaced in tests. */
   process?: Pick<NodeJS.Process, 'on' | 'off' | 'exit'>;
@@ -33,7 +33,7 @@ export function onShutdown(options: ShutdownOptions): () => void {
     log,
     stop,
     graceMs,
-    hurryMs = 2_000,
+    hurryMs = 10_000,
     process: host = process,
     now = () => performance.now(),
   } = options;
