@@ -180,8 +180,12 @@ describe('runEffect', () => {
       status: 'poison',
       message: expect.stringContaining('expected other/repo'),
     });
-    const outside = { ...order, repo: 'a/../b' };
-    expect(await run(outside, { repoId: 'a/../b' })).toMatchObject({ status: 'poison' });
+    for (const repoId of ['a/../b', '_claim/7/acme/api', '_sha256/x', 'a.git/b', '-a//b']) {
+      expect(await run({ ...order, repo: repoId }, { repoId })).toMatchObject({
+        status: 'poison',
+        message: expect.stringContaining('is no name the pusher serves'),
+      });
+    }
     expect(pusher.requests).toEqual([]);
   });
 
