@@ -80,7 +80,10 @@ export class Dispatcher {
       pollMs: parts.pollMs,
       retentionDays: parts.retentionDays,
       mayJudge: () => this.#lease.isSettled,
-      onDue: (repoId, effectId) => this.#claimer.hint(repoId, effectId),
+      onDue: (repoId, effectId) => {
+        this.#claimer.hint(repoId, effectId);
+        this.#wakeUp.ring();
+      },
       sweep: () => this.#sweep(),
       stop: this.#stopping.signal,
     });

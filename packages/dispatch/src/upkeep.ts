@@ -9,8 +9,8 @@ const UNREGISTERED_CLAIM_MS = 15 * 60_000;
 const PROMOTE_MAX = 1_000;
 /** A task that takes longer counts as failed, so that the others are done; dropping old rows may take an hour. */
 const TASK_BOUND_MS = 30_000;
-/** Floor between two rounds, whatever is said to be due. */
-const ROUND_MS_MIN = 10;
+/** Floor between two looks at what is due. */
+const DUE_MS_MIN = 10;
 const PARTITIONS_EVERY_MS = 3_600_000;
 /** After a failure, or when a partition had to be skipped. */
 const PARTITIONS_RETRY_MS = 60_000;
@@ -28,7 +28,7 @@ export class Upkeep {
   readonly #sweep: () => Promise<void>;
   readonly #stop: AbortSignal;
   #partitionsDueAt = -Infinity;
-  #partitions: Promise<void> | undefined;
+  #partitions: Promise<unknown> | undefined;
 
   constructor(options: {
     db: Kysely<DB>;
@@ -53,31 +53,38 @@ export class Upkeep {
     this.#stop = options.stop;
   }
 
-  /** A round each poll interval, sooner when an effect becomes due before; ends when stopped. */
+  /** A round each poll interval, and in between a look at what is due as soon as something is; ends when stopped. */
   async run(): Promise<void> {
     while (!this.#stop.aborted) {
-      const nextDueInMs = await this.round();
-      const waitMs = Math.min(this.#pollMs, nextDueInMs ?? Infinity);
-      await this.#clock.sleep(Math.max(ROUND_MS_MIN, waitMs), this.#stop);
+      const endAt = this.#clock.now() + this.#pollMs;
+      let waitMs = await this.#round();
+      while (!this.#stop.aborted) {
+        const left = endAt - this.#clock.now();
+        await this.#clock.sleep(Math.max(DUE_MS_MIN, Math.min(left, waitMs)), this.#stop);
+        if (this.#stop.aborted || this.#clock.now() >= endAt) break;
+        waitMs = await this.#promoteDue();
+      }
     }
     await this.#partitions;
   }
 
-  /** Everything once; returns when the next scheduled effect is due, if one is. */
-  async round(): Promise<number | null> {
+  /** Everything once; returns the time until the next scheduled effect is due. */
+  async #round(): Promise<number> {
     await this.#attempt('requeue_stale', () => this.#requeueStale());
-    const nextDueInMs = await this.#attempt('promote_due', () => this.#promoteDue());
+    const nextDueInMs = await this.#promoteDue();
     await this.#attempt('sweep', this.#sweep);
-    // Its own pace and nobody waits for it: it may have to wait for a lock.
-    if (this.#clock.now() >= this.#partitionsDueAt) {
-      this.#partitionsDueAt = this.#clock.now() + PARTITIONS_RETRY_MS;
-      this.#partitions = this.#attempt(
-        'maintain_partitions',
-        () => this.#maintainPartitions(),
-        PARTITIONS_EVERY_MS,
-      );
-    }
-    return nextDueInMs ?? null;
+    this.#startPartitions();
+    return nextDueInMs;
+  }
+
+  /** At its own pace, and nobody waits for it: it may have to wait for a lock, or have much to delete. One at a time. */
+  #startPartitions(): void {
+    if (this.#partitions !== undefined || this.#clock.now() < this.#partitionsDueAt) return;
+    this.#partitionsDueAt = this.#clock.now() + PARTITIONS_RETRY_MS;
+    const run = () => this.#maintainPartitions();
+    this.#partitions = this.#attempt('maintain_partitions', run, PARTITIONS_EVERY_MS).finally(() => {
+      this.#partitions = undefined;
+    });
   }
 
   async #requeueStale(): Promise<void> {
@@ -86,10 +93,15 @@ export class Upkeep {
     if (count > 0) this.#emit({ name: 'stale_requeued', count });
   }
 
-  async #promoteDue(): Promise<number | null> {
-    const { promoted, nextDueInMs } = await promoteDue(this.#db, { limit: PROMOTE_MAX });
+  /** Returns how long nothing more is due; for ever, if nothing is scheduled or what is due cannot be had now. */
+  async #promoteDue(): Promise<number> {
+    const promotion = await this.#attempt('promote_due', () => promoteDue(this.#db, { limit: PROMOTE_MAX }));
+    if (promotion === undefined) return Infinity;
+    const { promoted, nextDueInMs } = promotion;
     for (const { repoId, effectId } of promoted) this.#onDue(repoId, effectId);
-    return nextDueInMs;
+    // Somebody holds the row: left to the next round rather than asked for again and again.
+    if (promoted.length === 0 && nextDueInMs === 0) return Infinity;
+    return nextDueInMs ?? Infinity;
   }
 
   async #maintainPartitions(): Promise<void> {
