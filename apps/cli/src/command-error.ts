@@ -22,6 +22,9 @@ export function explain(error: unknown): string {
   );
 }
 
+/** read_only_sql_transaction. */
+const READ_ONLY = '25006';
+
 function describe(error: unknown): { what: string; next: string } {
   if (error instanceof CommandError) return { what: error.message, next: error.next };
   if (error instanceof SluiceError) return { what: error.message, next: ERROR_CATALOGUE[error.code].next };
@@ -31,6 +34,10 @@ function describe(error: unknown): { what: string; next: string } {
     return { what: `${summary} (${message})`, next };
   }
   const state = sqlState(error);
+  if (state === READ_ONLY) {
+    const { summary, next } = ERROR_CATALOGUE.database_read_only;
+    return { what: summary, next };
+  }
   const wrongAddress = state === '3D000' || state?.startsWith('28') === true;
   if (wrongAddress) return { what: `the database refused: ${message}`, next: 'Check DATABASE_URL.' };
   const code = state === undefined ? '' : ` (SQLSTATE ${state})`;

@@ -139,4 +139,15 @@ describe('the dispatcher process', () => {
     expect(errors).toContain(message);
     expect(errors).not.toContain('    at ');
   });
+
+  it('refuses a read-only database in one sentence', async () => {
+    const url = `${database.url}?options=-c%20default_transaction_read_only%3Don`;
+    const { ended } = startMain({ DATABASE_URL: url, SLUICE_LOCAL: '1' });
+    const [exit, errors] = await ended;
+    expect(exit).toEqual([1, null]);
+    expect(errors).toContain(
+      'DATABASE_URL: expected a server that accepts writes, got one whose sessions are read-only.',
+    );
+    expect(errors).not.toContain('    at ');
+  });
 });

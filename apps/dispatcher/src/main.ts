@@ -1,4 +1,4 @@
-import { assertMigrated, createDatabase, isUnavailable, type DB } from '@sluice/db';
+import { assertMigrated, assertWritable, createDatabase, isUnavailable, type DB } from '@sluice/db';
 import { startDispatcher } from '@sluice/dispatch';
 import {
   createLogger,
@@ -56,7 +56,7 @@ async function run(
     applicationName: 'sluice dispatcher',
     onIdleError: (error) => log.warn({ event: 'database_connection_lost', error }),
   });
-  await untilAnswered(() => assertMigrated(db), {
+  await untilAnswered(() => assertUsable(db), {
     boundMs: START_MS_MAX,
     isRetryable: isUnavailable,
     onRetry: ({ error }) => log.warn({ event: 'database_unavailable', error }),
@@ -115,6 +115,12 @@ async function run(
       if (!hurry) await db.destroy();
     },
   });
+}
+
+/** Writable first: on a standby that lags behind, a missing migration is not the fault. */
+async function assertUsable(db: Kysely<DB>): Promise<void> {
+  await assertWritable(db);
+  await assertMigrated(db);
 }
 
 async function serveHealth(

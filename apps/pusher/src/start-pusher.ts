@@ -2,7 +2,7 @@ import { mkdir } from 'node:fs/promises';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join, resolve } from 'node:path';
-import { assertMigrated, createDatabase, isUnavailable, SluiceError } from '@sluice/db';
+import { assertMigrated, assertWritable, createDatabase, isUnavailable, SluiceError } from '@sluice/db';
 import { loadServerKey, registerServerKey } from '@sluice/ref-store';
 import { SettingsError, untilAnswered, type HostPort, type Logger } from '@sluice/service-kit';
 import { GitSlots } from './git/git-slots.ts';
@@ -45,7 +45,7 @@ export async function startPusher(settings: Settings, log: Logger): Promise<Runn
   });
   try {
     await requireGit(home);
-    await untilAnswered(() => assertMigrated(db), {
+    await untilAnswered(() => assertUsable(db), {
       boundMs: settings.databaseWaitMs,
       isRetryable: isUnavailable,
       onRetry: ({ error, waitMs }) => log.warn({ event: 'database_awaited', error, waitMs }),
@@ -77,6 +77,12 @@ export async function startPusher(settings: Settings, log: Logger): Promise<Runn
       { cause: error },
     );
   }
+}
+
+/** Writable first: on a standby that lags behind, a missing migration is not the fault. */
+async function assertUsable(db: Pusher['db']): Promise<void> {
+  await assertWritable(db);
+  await assertMigrated(db);
 }
 
 async function listen(pusher: Pusher): Promise<RunningPusher> {

@@ -49,9 +49,14 @@ test.each([
     { DATABASE_URL: 'postgres://127.0.0.1:1/none' },
     /DATABASE_URL: expected a PostgreSQL server/,
   ],
+  [
+    'a read-only database',
+    () => ({ DATABASE_URL: `${database.url}?options=-c%20default_transaction_read_only%3Don` }),
+    /DATABASE_URL: expected a server that accepts writes, got one whose sessions are read-only/,
+  ],
   ['no git', { PATH: '/nonexistent' }, /expected git 2\.34 or newer on the PATH, got none/],
 ])('%s: it does not start, and says why in a line or two', async (_, env, reason) => {
-  await using app = run(env);
+  await using app = run(typeof env === 'function' ? env() : env);
   expect(await app.exited()).toEqual({ code: 1, signal: null });
   expect(app.output()).toMatch(reason);
   expect(app.output()).not.toMatch(/^ {4}at /m);

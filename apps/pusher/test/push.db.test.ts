@@ -1,4 +1,6 @@
+import { table } from '@sluice/db';
 import { commitFiles, defineEffect, gitIn, makeRepo } from '@sluice/testkit';
+import { sql } from 'kysely';
 import { expect, test } from 'vitest';
 import { usePusher } from './use-pusher.ts';
 
@@ -40,4 +42,27 @@ test('a push is committed with its effect, and everybody sees it', async () => {
   await gitIn(pusher.folder)(['clone', '--quiet', remote, clone]);
   expect(await gitIn(clone)(['rev-parse', 'HEAD'])).toBe(commit);
   expect(await gitIn(clone)(['status', '--short', '--branch'])).toBe('## main...origin/main');
+});
+
+test.each([
+  ['off', 'on'],
+  ['remote_apply', 'remote_apply'],
+])('synchronous_commit %s of the operator is %s for a push', async (theirs, ours) => {
+  const { db } = pusher.database;
+  await sql`create or replace function note_durability() returns trigger language plpgsql as
+    $$ begin new.signer := current_setting('synchronous_commit'); return new; end $$`.execute(db);
+  await sql`create or replace trigger durability before insert on ${table('op_record')}
+    for each row execute function note_durability()`.execute(db);
+  const url = `${pusher.database.url}?options=-c%20synchronous_commit%3D${theirs}`;
+  const running = await pusher.start({ DATABASE_URL: url });
+  const work = await makeRepo(`${pusher.folder}/work`);
+  await commitFiles(work, { 'a.txt': theirs });
+  await work(['push', '--quiet', `${running.url}/durable/${theirs}.git`, 'main']);
+  const record = await db
+    .selectFrom('op_record')
+    .select('signer')
+    .where('repo_id', '=', `durable/${theirs}`)
+    .executeTakeFirstOrThrow();
+  expect(record.signer).toBe(ours);
+  await sql`drop trigger durability on ${table('op_record')}`.execute(db);
 });

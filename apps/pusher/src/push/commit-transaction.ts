@@ -16,7 +16,8 @@ import {
   type RefEdit,
   type ServerKey,
 } from '@sluice/ref-store';
-import type { Kysely, Transaction } from 'kysely';
+import { sql, type Kysely, type Transaction } from 'kysely';
+import type { Caller } from '../http/caller.ts';
 import { explainPush, type PushStory } from './explain-push.ts';
 import type { FactsByOid } from './object-facts.ts';
 import type { LoadedDefinition } from './read-definitions.ts';
@@ -32,6 +33,8 @@ export interface PushToCommit {
   definitionsAt: (oids: readonly string[]) => Promise<Map<string, LoadedDefinition>>;
   effectsMax: number;
   skipReason: string | null;
+  /** Who pushes. */
+  caller: Pick<Caller, 'signer' | 'judgeAgain'>;
   /** Set for a dispatcher's result push: the claim it completes, and what the result says. */
   result: { claimNumber: bigint; content: Result } | null;
   /** Called when only COMMIT is left: from then on, and not before, the push may be accepted. */
@@ -75,6 +78,9 @@ export async function commitInTransaction(
 
 async function commit(trx: Transaction<DB>, key: ServerKey, push: PushToCommit): Promise<CommitOutcome> {
   const { repoId, objectFormat } = push;
+  await requireDurable(trx);
+  const denial = await push.caller.judgeAgain(trx);
+  if (denial !== null) throw new PushRefused(denial.reason);
   const repo = await lockRepo(trx, {
     repoId,
     ...(push.result === null ? { create: { objectFormat, headRef: chooseHead(push.edits) } } : {}),
@@ -103,6 +109,12 @@ async function commit(trx: Transaction<DB>, key: ServerKey, push: PushToCommit):
   });
   push.onReady(committed);
   return committed;
+}
+
+/** An accepted push survives a crash of the database also where the operator gave that up for everything else. */
+async function requireDurable(trx: Transaction<DB>): Promise<void> {
+  await sql`select set_config('synchronous_commit', 'on', true)
+             where current_setting('synchronous_commit') = 'off'`.execute(trx);
 }
 
 async function causeEffects(
