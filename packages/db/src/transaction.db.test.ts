@@ -53,6 +53,15 @@ test('bounds apply inside and end with the transaction', async () => {
   });
 });
 
+test("a caller's transaction keeps its own bounds", async () => {
+  await database.db.transaction().execute(async (outer) => {
+    const { rows } = await inBoundedTransaction(outer, (trx) =>
+      sql`select current_setting('lock_timeout') as lock`.execute(trx),
+    );
+    expect(rows).toEqual([{ lock: '0' }]);
+  });
+});
+
 test('a lock held by another ends as a retryable error', async () => {
   await database.db.transaction().execute(async (holder) => {
     await sql`select pg_advisory_xact_lock(1)`.execute(holder);

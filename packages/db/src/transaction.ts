@@ -32,12 +32,13 @@ export const BOUNDS = sql`${PREPARED}select set_config('lock_timeout', '5s', tru
 /**
  * Like {@link inTransaction}, for a transaction that takes locks others need: PostgreSQL ends it when it waits more
  * than 5 s for a lock or when this process stands still for 10 s in the middle, so a frozen process holds up nobody.
- * The bounds last until the end of the transaction, a caller's own included.
+ * A transaction of the caller's own is left as it is: its bounds are the caller's.
  */
 export async function inBoundedTransaction<DB, T>(
   db: Kysely<DB>,
   run: (trx: Transaction<DB>) => Promise<T>,
 ): Promise<T> {
+  if (db.isTransaction) return await run(db as Transaction<DB>);
   return await inTransaction(db, async (trx) => {
     await BOUNDS.execute(trx);
     return await run(trx);

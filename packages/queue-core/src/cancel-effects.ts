@@ -1,4 +1,4 @@
-import { inTransaction, type DB } from '@sluice/db';
+import { inBoundedTransaction, type DB } from '@sluice/db';
 import type { Kysely } from 'kysely';
 import { assertList, assertRepoId, assertText } from './assert-argument.ts';
 import { closeWaiting } from './close-waiting.ts';
@@ -21,7 +21,7 @@ export async function cancelEffects(
   assertText('reason', reason, 2000);
   const reasons = new Map(effectIds.map((id) => [effectId(id), reason]));
   if (reasons.size === 0) return [];
-  const cancelled = await inTransaction(db, async (trx) => {
+  const cancelled = await inBoundedTransaction(db, async (trx) => {
     await lockTurns(trx, [repoId]);
     return await closeWaiting(trx, { repoIds: [repoId], state: 'cancelled', reasons });
   });

@@ -1,4 +1,4 @@
-import { createDatabase, SCHEMA, sluice, type DB } from '@sluice/db';
+import { createDatabase, isRetryable, SCHEMA, sluice, type DB } from '@sluice/db';
 import { useTestDatabase } from '@sluice/testkit';
 import { Kysely, PostgresDialect, sql } from 'kysely';
 import pg from 'pg';
@@ -7,6 +7,7 @@ import { claimEffects, claimStatement } from './claim-effects.ts';
 import { completeEffect } from './complete-effect.ts';
 import { enqueueEffect } from './enqueue-effect.ts';
 import { enqueueEffects } from './enqueue-effects.ts';
+import { lockTurns } from './turn-lock.ts';
 
 const database = useTestDatabase();
 let repos = 0;
@@ -104,6 +105,16 @@ test('a claim in an open transaction counts for those who come after it', async 
     await expect.poll(() => waitingForLocks(), { timeout: 20_000 }).toBe(1);
   });
   expect(await second).toEqual([]);
+});
+
+test('a claimer that holds the turn for ever is not waited for for ever', async () => {
+  const repoId = freshRepo();
+  await fill(repoId, 1);
+  await database.db.transaction().execute(async (holder) => {
+    await lockTurns(holder, [repoId]);
+    await expect(claim(repoId, 1)).rejects.toSatisfy(isRetryable);
+  });
+  expect(await claim(repoId, 1)).toHaveLength(1);
 });
 
 async function waitingForLocks(): Promise<number> {

@@ -1,4 +1,4 @@
-import { inTransaction, table, type DB } from '@sluice/db';
+import { inBoundedTransaction, table, type DB } from '@sluice/db';
 import { sql, type Kysely, type Transaction } from 'kysely';
 import { assertRepoId, assertText, assertWhole } from './assert-argument.ts';
 import { toClaimedEffect, type ClaimedEffect, type ClaimedRow } from './claim.ts';
@@ -15,7 +15,7 @@ const PROMOTE_MAX = 10_000;
  * Claims up to `limit` of this repo's waiting effects, by priority and then age, scheduled ones that are due included.
  * Concurrent callers never share one. Nothing is claimed while the repo is paused, nor beyond its cap or the global
  * cap. Both hold exactly, also for a caller's transaction that stays open: other claimers of the repo wait for its
- * end. An unknown repo has no effects, so it yields none.
+ * end, 5 s at most. An unknown repo has no effects, so it yields none.
  */
 export async function claimEffects(
   db: Kysely<DB>,
@@ -25,7 +25,7 @@ export async function claimEffects(
   assertRepoId('repoId', repoId);
   assertText('claimedBy', claimedBy, 200);
   assertWhole('limit', limit, 1, CLAIM_MAX);
-  return await inTransaction(db, async (trx) => {
+  return await inBoundedTransaction(db, async (trx) => {
     await lockTurns(trx, [repoId]);
     let turn = await readTurn(trx, repoId);
     const { bitmapScan } = turn;

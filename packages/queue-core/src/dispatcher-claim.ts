@@ -1,4 +1,4 @@
-import { inTransaction, table, type DB } from '@sluice/db';
+import { inBoundedTransaction, table, type DB } from '@sluice/db';
 import { sql, type Kysely, type Transaction } from 'kysely';
 import { assertList, assertRepoId, assertText, assertWhole } from './assert-argument.ts';
 import { CLAIM_MAX } from './claim-effects.ts';
@@ -29,7 +29,7 @@ export async function dispatcherClaim(
   assertWhole('limit', limit, 1, CLAIM_MAX);
   assertList('excludeRepos', excludeRepos, EXCLUDE_MAX);
   for (const [index, repoId] of excludeRepos.entries()) assertRepoId(`excludeRepos[${index}]`, repoId);
-  return await inTransaction(db, async (trx) => {
+  return await inBoundedTransaction(db, async (trx) => {
     await promoteStatement(PROMOTE_MAX).execute(trx);
     const { repoIds, oldest, hasGlobalCap } = await findOldest(trx, { limit, excludeRepos });
     if (repoIds.length === 0) return [];

@@ -1,4 +1,4 @@
-import { inTransaction, SluiceError, type DB } from '@sluice/db';
+import { inBoundedTransaction, SluiceError, type DB } from '@sluice/db';
 import type { Kysely, Transaction } from 'kysely';
 import { assertList } from './assert-argument.ts';
 import { closeWaiting } from './close-waiting.ts';
@@ -26,7 +26,7 @@ export type Enqueued =
 
 /**
  * Enqueues any number of effects inside the caller's transaction, with a number of statements that does not depend on
- * theirs: one for plain effects, at most nine where dedup keys, supersession or max_queued take part. The result has
+ * theirs: one for plain effects, at most ten where dedup keys, supersession or max_queued take part. The result has
  * the order of the input, and rules apply as if the effects came one after the other. What max_queued refuses becomes
  * a `skipped` row of history. Concurrent batches take keys and repos in one order, so they do not deadlock.
  */
@@ -53,7 +53,7 @@ export async function enqueue(
     const ids = await insertEffects(db, effects, { unlessLimited: true });
     if (ids !== undefined) return ids.map((id) => queued(id, []));
   }
-  return await inTransaction(db, (trx) => enqueueByRules(trx, effects, options.whenFull));
+  return await inBoundedTransaction(db, (trx) => enqueueByRules(trx, effects, options.whenFull));
 }
 
 async function enqueueByRules(
