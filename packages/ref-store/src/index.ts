@@ -2,6 +2,7 @@ export { checkRefName } from './check-ref-name.ts';
 export { commitPush, type CommitPushOptions, type PushOutcome } from './commit-push.ts';
 export { findPush, type FoundPush } from './find-push.ts';
 export { hashObject, type ObjectKind } from './hash-object.ts';
+export { iteratePushes, type LoggedPush } from './iterate-pushes.ts';
 export { lockRepo, type LockedRepo, type LockRepoOptions } from './lock-repo.ts';
 export { isOid, zeroOid, type ObjectFormat, type Oid } from './oid.ts';
 export { buildOpRecord, type GitObject, type OpRecord, type OpRecordInput } from './op-record.ts';
@@ -19,6 +20,7 @@ export {
 export { loadServerKey, type ServerKey } from './server-key.ts';
 export { OBJECT_BYTES_MAX, stageObjects } from './stage-objects.ts';
 export { sweepStaged } from './sweep-staged.ts';
+export { repoFolder } from './repo-folder.ts';
 export { verifyLog, type LogCheck, type LogProblem, type VerifyLogOptions } from './verify-log.ts';
-export { verifyOpRecord, type OpRecordCheck } from './verify-op-record.ts';
+export { noEffectsOf, verifyOpRecord, type OpRecordCheck } from './verify-op-record.ts';
 export { watchRefs, type WatchRefsOptions } from './watch-refs.ts';

@@ -3,9 +3,9 @@ import type { Kysely } from 'kysely';
 import { hashObject } from './hash-object.ts';
 import { formatOf, type Oid } from './oid.ts';
 import { encodeEdits, encodeTree } from './op-record.ts';
+import { iteratePushes, type LoggedPush } from './iterate-pushes.ts';
 import { iterateRefs } from './read-refs.ts';
 import { readRepo } from './read-repo.ts';
-import type { AppliedEdit } from './ref-edit.ts';
 import type { RegisteredKey } from './register-server-key.ts';
 import { verifyOpRecord } from './verify-op-record.ts';
 
@@ -34,7 +34,7 @@ export interface VerifyLogOptions {
 }
 
 const PROBLEMS_MAX = 100;
-const PAGE_ROWS = 200;
+const PROGRESS_RECORDS = 200;
 
 /**
  * Recomputes a repository's history: each op record is signed by a trusted key and follows the one before it, lists
@@ -55,8 +55,8 @@ export async function verifyLog(db: Kysely<DB>, options: VerifyLogOptions): Prom
   const refs = new Map<string, Oid>();
   let last: { seq: bigint; pushId: Oid | null } = { seq: 0n, pushId: null };
   let records = 0;
-  for await (const record of iterateRecords(db, repoId)) {
-    if (records % PAGE_ROWS === 0) {
+  for await (const record of iteratePushes(db, { repoId })) {
+    if (records % PROGRESS_RECORDS === 0) {
       signal?.throwIfAborted();
       onProgress?.({ records, total: repo?.opSeq ?? 0n });
     }
@@ -87,20 +87,8 @@ export async function verifyLog(db: Kysely<DB>, options: VerifyLogOptions): Prom
   return { records, problems };
 }
 
-interface LoggedRecord {
-  pushId: Oid;
-  seq: bigint;
-  parent: Oid | null;
-  certOid: Oid | null;
-  signer: string | null;
-  signature: string | null;
-  body: Buffer | null;
-  createdAt: Date;
-  edits: (AppliedEdit & { createdAt: Date })[];
-}
-
 function* checkRecord(
-  record: LoggedRecord,
+  record: LoggedPush,
   last: { seq: bigint; pushId: Oid | null },
   { repoId, trustedKeys }: VerifyLogOptions,
 ): Generator<string> {
@@ -136,86 +124,18 @@ function* checkRecord(
 /** What is signed is a whole second. */
 const ROUNDED_MS = 1000;
 
-async function* iterateRecords(
-  db: Kysely<DB>,
-  repoId: string,
-): AsyncGenerator<LoggedRecord, void, undefined> {
-  let after = 0n;
-  for (;;) {
-    const rows = await db
-      .selectFrom('op_record')
-      .select(['push_id', 'seq', 'parent', 'cert_oid', 'signer', 'signature', 'body', 'created_at'])
-      .where('repo_id', '=', repoId)
-      .where('seq', '>', after)
-      .orderBy('seq')
-      .limit(PAGE_ROWS)
-      .execute();
-    const edits = await readEdits(
-      db,
-      repoId,
-      rows.map((row) => row.push_id),
-    );
-    for (const row of rows) {
-      yield {
-        pushId: row.push_id,
-        seq: BigInt(row.seq),
-        parent: row.parent,
-        certOid: row.cert_oid,
-        signer: row.signer,
-        signature: row.signature,
-        body: row.body,
-        createdAt: row.created_at,
-        edits: edits.get(row.push_id) ?? [],
-      };
-    }
-    if (rows.length < PAGE_ROWS) return;
-    after = BigInt(rows.at(-1)!.seq);
-  }
-}
-
-async function readEdits(
-  db: Kysely<DB>,
-  repoId: string,
-  pushIds: readonly Oid[],
-): Promise<ReadonlyMap<Oid, LoggedRecord['edits']>> {
-  if (pushIds.length === 0) return new Map();
-  const rows = await db
-    .selectFrom('reflog')
-    .select(['push_id', 'name', 'old_oid', 'new_oid', 'created_at'])
-    .where('repo_id', '=', repoId)
-    .where('push_id', 'in', pushIds)
-    .orderBy('reflog_id')
-    .execute();
-  const edits = Map.groupBy(rows, (row) => row.push_id);
-  return new Map(
-    [...edits].map(([pushId, of]) => [
-      pushId,
-      of.map((row) => ({
-        name: row.name,
-        oldOid: row.old_oid,
-        newOid: row.new_oid,
-        createdAt: row.created_at,
-      })),
-    ]),
-  );
-}
-
-/** Rows that no record of the repository accounts for, and that {@link readEdits} therefore never sees. */
+/** Rows that no record of the repository accounts for, and that {@link iteratePushes} therefore never sees. */
 async function readStrayEdits(db: Kysely<DB>, repoId: string): Promise<{ name: string; push_id: string }[]> {
   return await db
     .selectFrom('reflog')
-    .select(['name', 'push_id'])
-    .where('repo_id', '=', repoId)
-    .where(({ not, exists, selectFrom }) =>
-      not(
-        exists(
-          selectFrom('op_record')
-            .select('op_record.push_id')
-            .whereRef('op_record.push_id', '=', 'reflog.push_id')
-            .whereRef('op_record.repo_id', '=', 'reflog.repo_id'),
-        ),
-      ),
+    .leftJoin('op_record', (join) =>
+      join
+        .onRef('op_record.push_id', '=', 'reflog.push_id')
+        .onRef('op_record.repo_id', '=', 'reflog.repo_id'),
     )
+    .select(['reflog.name', 'reflog.push_id'])
+    .where('reflog.repo_id', '=', repoId)
+    .where('op_record.push_id', 'is', null)
     .limit(PROBLEMS_MAX)
     .execute();
 }

@@ -103,3 +103,8 @@ function trailersOf(message: string): Map<string, string> {
 function invalid(reason: string): OpRecordCheck {
   return { status: 'invalid', reason };
 }
+
+/** Why a push caused no effects, as the bytes of its op record say; null: it caused what was asked. Verifies nothing. */
+export function noEffectsOf(body: Uint8Array): string | null {
+  return trailersOf(Buffer.from(body).toString('utf8')).get('No-effects') ?? null;
+}

@@ -1,16 +1,9 @@
-import { createHash, randomUUID } from 'node:crypto';
+import { randomUUID } from 'node:crypto';
 import { lstat, mkdir, open, rename, rm, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import type { ObjectFormat } from '@sluice/ref-store';
 
-/**
- * Where a repository's objects are. Named by a hash: no file system's idea of case, length or reserved names can make
- * two repositories one, and no name can lead out of the folder.
- */
-export function repoFolder(dataDir: string, repoId: string, objectFormat: ObjectFormat): string {
-  const hash = createHash('sha256').update(repoId).digest('hex');
-  return join(dataDir, 'repos', hash.slice(0, 2), `${hash}.${objectFormat}.git`);
-}
+export { repoFolder } from '@sluice/ref-store';
 
 /** Whether there is a folder that the pusher made: a file or a link in its place is not one. */
 async function isRepoFolder(folder: string): Promise<boolean> {

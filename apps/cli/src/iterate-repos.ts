@@ -1,0 +1,40 @@
+import { assertStorable, type DB } from '@sluice/db';
+import type { Kysely } from 'kysely';
+import { CommandError } from './command-error.ts';
+
+const PAGE_ROWS = 1000;
+
+/** The ids of all repositories, in order; or of one, which must exist. */
+export async function* iterateRepos(
+  db: Kysely<DB>,
+  only: string | undefined,
+): AsyncGenerator<string, void, undefined> {
+  if (only !== undefined) {
+    assertStorable('repo', only);
+    const found = await db
+      .selectFrom('repo')
+      .select('repo_id')
+      .where('repo_id', '=', only)
+      .executeTakeFirst();
+    if (found === undefined) {
+      throw new CommandError(
+        `there is no repository called ${only.slice(0, 200)}`,
+        'A push to it makes it known.',
+      );
+    }
+    yield only;
+    return;
+  }
+  for (let after = ''; ;) {
+    const rows = await db
+      .selectFrom('repo')
+      .select('repo_id')
+      .where('repo_id', '>', after)
+      .orderBy('repo_id')
+      .limit(PAGE_ROWS)
+      .execute();
+    for (const { repo_id } of rows) yield repo_id;
+    if (rows.length < PAGE_ROWS) return;
+    after = rows.at(-1)!.repo_id;
+  }
+}

@@ -1,0 +1,77 @@
+import type { DB } from '@sluice/db';
+import {
+  iteratePushes,
+  noEffectsOf,
+  readServerKeys,
+  verifyOpRecord,
+  type LoggedPush,
+  type RegisteredKey,
+} from '@sluice/ref-store';
+import type { Kysely } from 'kysely';
+import { CommandError } from './command-error.ts';
+import { printableLine, table, type Terminal } from './terminal.ts';
+import { withDatabase } from './with-database.ts';
+
+/** `sluice op show`: a push as its record, the log and the reflog have it. */
+export async function showOp(terminal: Terminal, push: string, { raw }: { raw?: true }): Promise<void> {
+  if (!/^[0-9a-f]{7,64}$/.test(push)) {
+    throw new CommandError(
+      `expected a push id or its first 7 or more digits, got ${JSON.stringify(push.slice(0, 80))}`,
+      'The output of git push has it, after "push".',
+    );
+  }
+  const output = await withDatabase(terminal, async (db) => {
+    const { repoId, logged } = await findPush(db, push);
+    if (raw !== true) return describe(repoId, logged, await readServerKeys(db));
+    if (logged.body !== null) return logged.body;
+    throw new CommandError(`push ${logged.pushId} has no record`, 'It was recorded by its id only.');
+  });
+  terminal.stdout.write(output);
+}
+
+/** Push ids are unique over all repositories, and the person who has one need not know where it belongs. */
+async function findPush(db: Kysely<DB>, push: string): Promise<{ repoId: string; logged: LoggedPush }> {
+  const [found, another] = await db
+    .selectFrom('op_record')
+    .select(['repo_id', 'seq'])
+    .where('push_id', '>=', push)
+    // Every id that begins with these digits is before this one: g follows f.
+    .where('push_id', '<', `${push}g`)
+    .limit(2)
+    .execute();
+  if (found === undefined) throw new CommandError(`there is no push ${push}`, 'Check the id.');
+  if (another !== undefined)
+    throw new CommandError(`more than one push begins with ${push}`, 'Give more digits.');
+  const pushes = iteratePushes(db, { repoId: found.repo_id, after: BigInt(found.seq) - 1n });
+  for await (const logged of pushes) return { repoId: found.repo_id, logged };
+  throw new CommandError(`push ${push} is gone`, 'Try again.');
+}
+
+function describe(repoId: string, push: LoggedPush, keys: readonly RegisteredKey[]): string {
+  const noEffects = push.body === null ? null : noEffectsOf(push.body);
+  const facts: [string, string][] = [
+    ['push', push.pushId],
+    ['repository', repoId],
+    ['number', String(push.seq)],
+    ['before it', push.parent ?? 'none'],
+    ['pushed by', push.signer ?? 'not proven'],
+    ['at', push.createdAt.toISOString()],
+    ...(push.certOid === null ? [] : [['certificate', push.certOid] as [string, string]]),
+    ...(noEffects === null ? [] : [['no effects', noEffects] as [string, string]]),
+    ['record', judge(push, keys)],
+  ];
+  const edits = push.edits.map(({ name, oldOid, newOid }) => [name, oldOid ?? 'none', newOid ?? 'none']);
+  return [
+    ...facts.map(([name, value]) => `${name.padEnd(12)} ${printableLine(value)}\n`),
+    '\n',
+    table(['REF', 'BEFORE', 'AFTER'], edits),
+  ].join('');
+}
+
+function judge({ pushId, body }: LoggedPush, keys: readonly RegisteredKey[]): string {
+  if (body === null) return 'none; it was recorded by its id only';
+  const check = verifyOpRecord({ pushId, body, trustedKeys: keys.map((key) => key.publicKey) });
+  if (check.status === 'invalid') return `bad: ${check.reason}`;
+  const key = keys.find(({ publicKey }) => publicKey === check.publicKey);
+  return `good, signed by ${key?.fingerprint ?? check.publicKey}`;
+}

@@ -1,0 +1,227 @@
+import { execFileSync } from 'node:child_process';
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { table } from '@sluice/db';
+import { commitPush, loadServerKey, lockRepo, registerServerKey, type ServerKey } from '@sluice/ref-store';
+import { makeTempFolder, useTempFolder, useTestDatabase } from '@sluice/testkit';
+import { sql, type RawBuilder } from 'kysely';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { runCli } from './run-cli.ts';
+
+const database = useTestDatabase();
+const temporary = useTempFolder();
+const env = () => ({ DATABASE_URL: database.url });
+const cli = (...args: string[]) => runCli(args, { env: env() });
+
+const newKey = async (): Promise<ServerKey> => {
+  using folder = makeTempFolder();
+  return await loadServerKey(join(folder.path, 'key'));
+};
+const oidOf = (n: number): string => n.toString(16).padStart(40, 'a');
+
+let key: ServerKey;
+beforeAll(async () => {
+  key = await newKey();
+  await registerServerKey(database.db, key);
+});
+
+/** Pushes that each move one of ten branches; every seventh makes a tag as well. Returns their ids. */
+async function makePushes(
+  repoId: string,
+  count: number,
+  more: { noEffects?: string } = {},
+): Promise<string[]> {
+  const pushIds: string[] = [];
+  while (pushIds.length < count) {
+    await database.db.transaction().execute(async (trx) => {
+      for (let n = pushIds.length; n < Math.min(count, pushIds.length + 100); n = pushIds.length) {
+        const repo = await lockRepo(trx, { repoId, create: { objectFormat: 'sha1' } });
+        const names = [`refs/heads/b${n % 10}`, ...(n % 7 === 0 ? [`refs/tags/t${n}`] : [])];
+        const outcome = await commitPush(trx, {
+          repo: repo!,
+          edits: names.map((name) => ({ name, expect: 'any', to: oidOf(n + 1) })),
+          signer: n % 2 === 0 ? 'ada' : null,
+          key,
+          ...more,
+        });
+        if (outcome.status !== 'committed') throw new Error(outcome.status);
+        pushIds.push(outcome.pushId);
+        if (pushIds.length % 100 === 0) return;
+      }
+    });
+  }
+  return pushIds;
+}
+
+describe('sluice op verify', () => {
+  it('passes a thousand pushes, and names the first record that a change by hand leaves without a fit', async () => {
+    const { db } = database;
+    const repoId = 'verify/api';
+    const pushIds = await makePushes(repoId, 1000);
+    const whole = { code: 0, stdout: `${repoId}: 1000 pushes, all fits\n`, stderr: '' };
+    expect(await cli('op', 'verify', repoId)).toEqual(whole);
+
+    const record = (n: number) => sql`${table('op_record')} where push_id = ${pushIds[n]}`;
+    const setNumbers = (numbers: Record<number, bigint>) => [
+      sql`alter table ${table('op_record')} drop constraint op_record_seq_is_unique`,
+      ...Object.entries(numbers).map(
+        ([n, seq]) =>
+          sql`update ${table('op_record')} set seq = ${seq} where push_id = ${pushIds[Number(n)]}`,
+      ),
+      sql`alter table ${table('op_record')} add constraint op_record_seq_is_unique unique (repo_id, seq)`,
+    ];
+    const tampering: [RawBuilder<unknown>[], string | RegExp, RawBuilder<unknown>[]][] = [
+      [
+        [
+          sql`update ${table('op_record')} set body = set_byte(body, 60, get_byte(body, 60) # 1) where push_id = ${pushIds[700]}`,
+        ],
+        `push ${pushIds[700]}: the bytes do not hash to the push id`,
+        [
+          sql`update ${table('op_record')} set body = set_byte(body, 60, get_byte(body, 60) # 1) where push_id = ${pushIds[700]}`,
+        ],
+      ],
+      [
+        [
+          sql`update ${table('ref')} set oid = ${oidOf(7)} where repo_id = ${repoId} and name = 'refs/heads/b3'`,
+        ],
+        'the value of refs/heads/b3 is not what the log says',
+        [
+          sql`update ${table('ref')} set oid = ${oidOf(994)} where repo_id = ${repoId} and name = 'refs/heads/b3'`,
+        ],
+      ],
+      [
+        [sql`update ${table('reflog')} set new_oid = ${oidOf(7)} where push_id = ${pushIds[503]}`],
+        `push ${pushIds[503]}: its edits or certificate differ from the signed ones`,
+        [sql`update ${table('reflog')} set new_oid = ${oidOf(504)} where push_id = ${pushIds[503]}`],
+      ],
+      [
+        setNumbers({ 300: 302n, 301: 301n }),
+        `push ${pushIds[301]}: its parent is not the record before it`,
+        setNumbers({ 300: 301n, 301: 302n }),
+      ],
+      [
+        [sql`delete from ${record(400)}`],
+        `push ${pushIds[401]}: expected number 401, got 402: push ${pushIds[400]}, which it names as the one before, is missing`,
+        [],
+      ],
+    ];
+    for (const [changes, first, undo] of tampering) {
+      for (const change of changes) await change.execute(db);
+      const { code, stdout, stderr } = await cli('op', 'verify', repoId);
+      const [heading, problem] = stdout.split('\n');
+      expect([code, problem]).toEqual([1, `  ${first}`]);
+      expect(heading).toMatch(/^verify\/api: (1000|999) pushes$/);
+      expect(stderr).toMatch(/^sluice: 1 of 1 repository does not fit what was signed\n {2}next: /);
+      for (const change of undo) await change.execute(db);
+      if (undo.length > 0) expect(await cli('op', 'verify', repoId)).toEqual(whole);
+    }
+  });
+
+  it('verifies every repository, and shows a terminal how far it is', async () => {
+    await makePushes('verify/bad', 1);
+    await sql`delete from ${table('ref')} where repo_id = 'verify/bad'`.execute(database.db);
+    await makePushes('verify/one', 1);
+    await makePushes('verify/two', 2);
+    const { code, stdout, stderr } = await runCli(['op', 'verify', '--all'], { env: env(), isTTY: true });
+    expect(stdout).toContain('verify/one: 1 push, all fits\nverify/two: 2 pushes, all fits\n');
+    expect(code).toBe(1);
+    expect(stderr).toContain('verify/two: 0 of 2 pushes');
+    expect(stderr).toMatch(/\r\u001b\[Ksluice: \d of \d repositories do/);
+  });
+
+  it('trusts the keys it is given, and no others', async () => {
+    await makePushes('verify/key', 2);
+    const [ours, theirs] = [join(temporary.path, 'ours'), join(temporary.path, 'theirs')];
+    await writeFile(ours, `# kept elsewhere\nsluice@localhost ${key.publicKey} a comment\n`);
+    await writeFile(theirs, `${(await newKey()).publicKey}\n`);
+    expect(await cli('op', 'verify', 'verify/key', '--key', ours)).toMatchObject({ code: 0 });
+    const untrusted = await cli('op', 'verify', 'verify/key', '--key', theirs);
+    expect(untrusted.code).toBe(1);
+    expect(untrusted.stdout.match(/signed by a key that is not trusted/g)).toHaveLength(2);
+  });
+
+  it('interrupted, it does not say that all is well', async () => {
+    await makePushes('verify/stop', 1);
+    const stop = new AbortController();
+    stop.abort();
+    const result = await runCli(['op', 'verify', 'verify/stop'], { env: env(), signal: stop.signal });
+    expect(result).toMatchObject({ code: 1, stdout: '' });
+    expect(result.stderr).toMatch(/^sluice: interrupted in verify\/stop/);
+  });
+
+  it.each([
+    [[], /expected either a repository or --all/],
+    [['acme/api', '--all'], /expected either a repository or --all/],
+    [['acme/none'], /there is no repository called acme\/none/],
+    [['--all', '--key', '/no/such/file'], /cannot read \/no\/such\/file: ENOENT/],
+    [['--all', '--key', '/dev/null'], /expected an ssh-ed25519 key/],
+  ])('refuses %j', async (args, message) => {
+    const result = await cli('op', 'verify', ...args);
+    expect(result.code).toBe(1);
+    expect(result.stderr).toMatch(message);
+    expect(result.stderr).toMatch(/^sluice: [^\n]+\n {2}next: [^\n]+\n$/);
+  });
+});
+
+describe('sluice op show', () => {
+  it('shows a push by the first digits of its id', async () => {
+    const [first, second] = await makePushes('show/api', 2, { noEffects: 'the push asked for it' });
+    const { stdout } = await cli('op', 'show', second!.slice(0, 12));
+    expect(stdout.replace(/\d{4}-\d\d-\d\dT[\d:.]+Z/, 'NOW').split('\n')).toEqual([
+      `push         ${second}`,
+      'repository   show/api',
+      'number       2',
+      `before it    ${first}`,
+      'pushed by    not proven',
+      'at           NOW',
+      'no effects   the push asked for it',
+      `record       good, signed by ${key.fingerprint}`,
+      '',
+      `REF            BEFORE  AFTER`,
+      `refs/heads/b1  none    ${oidOf(2)}`,
+      '',
+    ]);
+  });
+
+  it('gives the record as git would have it', async () => {
+    const [pushId] = await makePushes('show/raw', 1);
+    const { stdout } = await cli('op', 'show', '--raw', pushId!);
+    const hash = execFileSync('git', ['hash-object', '-t', 'commit', '--stdin'], { input: stdout });
+    expect(String(hash)).toBe(`${pushId}\n`);
+  });
+
+  it('lets nothing in a record touch the terminal, and says when it is bad', async () => {
+    const [pushId] = await makePushes('show/evil', 1);
+    await sql`update ${table('op_record')} set signer = ${'a\u001b[31mb\u202ec\nd'}, body = body || 'x' where push_id = ${pushId}`.execute(
+      database.db,
+    );
+    await sql`update ${table('reflog')} set name = ${'refs/heads/\u001b[2Jx'} where push_id = ${pushId} and name like 'refs/heads/%'`.execute(
+      database.db,
+    );
+    const { stdout } = await cli('op', 'show', pushId!);
+    expect(stdout).not.toMatch(/[\u001b\u202e]/);
+    expect(stdout).toContain('pushed by    abc d\n');
+    expect(stdout).toContain('record       bad: the bytes do not hash to the push id\n');
+    expect(stdout).toContain('refs/heads/x');
+  });
+
+  it.each([['HEAD'], ['abc'], ['00000000000'], ['f'.repeat(65)]])('refuses %s', async (push) => {
+    const result = await cli('op', 'show', push);
+    expect(result.code).toBe(1);
+    expect(result.stderr).toMatch(/^sluice: [^\n]+\n {2}next: [^\n]+\n$/);
+  });
+});
+
+describe('sluice key', () => {
+  it('lists keys and retires one', async () => {
+    const old = await newKey();
+    await registerServerKey(database.db, old);
+    expect((await cli('key', 'list')).stdout).toContain(old.publicKey);
+    expect(await cli('key', 'retire', old.fingerprint)).toMatchObject({ code: 0, stderr: '' });
+    const line = (await cli('key', 'list')).stdout.split('\n').find((row) => row.startsWith(old.fingerprint));
+    expect(line).not.toContain('in use');
+    const again = await cli('key', 'retire', old.fingerprint);
+    expect(again.code).toBe(1);
+    expect(again.stderr).toMatch(/^sluice: there is no key SHA256:.* in use\n {2}next: /);
+  });
+});
