@@ -1,35 +1,43 @@
-import type {
-  FinishedEffect,
-  RepoQueue,
-  RunningEffect,
-  WaitingEffect,
-  WaitReason,
+import {
+  QUEUE_COUNT_MAX,
+  type FinishedEffect,
+  type QueueTotals,
+  type RepoQueue,
+  type RunningEffect,
+  type WaitingEffect,
+  type WaitReason,
 } from '@sluice/queue-core/dispatcher';
 import { table } from './terminal.ts';
 
 /** What `sluice queue` shows. */
 export interface QueueView {
   readonly repos: readonly RepoQueue[];
+  readonly totals: QueueTotals;
   readonly running: readonly RunningEffect[];
   readonly waiting: readonly WaitingEffect[];
   readonly finished: readonly FinishedEffect[];
 }
 
 /** The queue as tables: each repository, then what runs, what waits and for what, and what finished last. */
-export function formatQueue({ repos, running, waiting, finished }: QueueView): string {
+export function formatQueue({ repos, totals, running, waiting, finished }: QueueView): string {
   const sections: string[] = [];
+  if (totals.globalCap !== null) {
+    sections.push(`${totals.running} run in all, the global cap is ${totals.globalCap}\n`);
+  }
   if (repos.length > 0) {
     const rows = repos.map((repo) => [
       repo.repoId,
       String(repo.running),
-      String(repo.waiting),
-      String(repo.scheduled),
+      formatCount(repo.waiting),
+      formatCount(repo.scheduled),
       repo.cap === null ? 'default' : String(repo.cap),
       String(repo.weight),
+      totals.running === 0 ? '' : formatShare(repo.running / totals.running),
+      formatEntitlement(repo, totals),
       repo.oldestWaitingMs === null ? '' : formatAge(repo.oldestWaitingMs),
       repo.pausedAt === null ? '' : 'paused',
     ]);
-    sections.push(table(['REPOSITORY', 'RUN', 'WAIT', 'LATER', 'CAP', 'WEIGHT', 'OLDEST', ''], rows));
+    sections.push(table(HEADING, rows));
   }
   if (running.length > 0) {
     const rows = running.map((effect) => [
@@ -63,6 +71,23 @@ export function formatQueue({ repos, running, waiting, finished }: QueueView): s
     sections.push(table(['FINISHED', 'REPOSITORY', 'NAME', 'HOW', 'AT', 'REASON'], rows));
   }
   return sections.length === 0 ? 'nothing is queued and nothing has finished\n' : sections.join('\n');
+}
+
+const HEADING = ['REPOSITORY', 'RUN', 'WAIT', 'LATER', 'CAP', 'WEIGHT', 'SHARE', 'ENTITLED', 'OLDEST', ''];
+
+/** Part of the service that the weight stands for, among the repositories that have work now. */
+function formatEntitlement(repo: RepoQueue, { weights }: QueueTotals): string {
+  const hasTurns = repo.pausedAt === null && repo.running + repo.waiting > 0;
+  return hasTurns ? formatShare(repo.weight / Math.max(weights, repo.weight)) : '';
+}
+
+function formatShare(share: number): string {
+  const percent = 100 * share;
+  return percent > 0 && percent < 1 ? '<1%' : `${Math.round(percent)}%`;
+}
+
+function formatCount(count: number): string {
+  return count >= QUEUE_COUNT_MAX ? `${count}+` : String(count);
 }
 
 /** What a waiting effect waits for, to be read after "waits for". */

@@ -1,6 +1,12 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { DB } from '@sluice/db';
-import { finishedEffects, queueByRepo, runningEffects, waitingEffects } from '@sluice/queue-core/dispatcher';
+import {
+  finishedEffects,
+  queueByRepo,
+  queueTotals,
+  runningEffects,
+  waitingEffects,
+} from '@sluice/queue-core/dispatcher';
 import type { Kysely } from 'kysely';
 import { CommandError } from './command-error.ts';
 import { formatQueue } from './format-queue.ts';
@@ -40,6 +46,7 @@ async function readQueue(
 ): Promise<string> {
   return formatQueue({
     repos: await queueByRepo(db, { repoId, limit }),
+    totals: await queueTotals(db),
     running: await runningEffects(db, { repoId, limit }),
     waiting: await waitingEffects(db, { repoId, limit, defaultCap }),
     finished: await finishedEffects(db, { repoId, limit }),

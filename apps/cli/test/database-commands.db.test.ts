@@ -60,8 +60,14 @@ describe('sluice repo', () => {
   });
 
   it.each([
-    [['--cap', '0'], 2, /from 1 to 100000/],
-    [['--weight', '1.5'], 2, /from 1 to 1000/],
+    ...['0', '-1', '100001', '2147483648', '99999999999', 'NaN', '1e3', ''].map(
+      (cap): [string[], number, RegExp] => [['--cap', cap], 2, /from 1 to 100000/],
+    ),
+    ...['0', '-1', '1.5', 'NaN', '1000000000', 'Infinity'].map((weight): [string[], number, RegExp] => [
+      ['--weight', weight],
+      2,
+      /from 1 to 1000/,
+    ]),
     [['--max-queued', '-1'], 2, /max-queued/],
     [['--pause', '--resume'], 2, /cannot be used with/],
     [[], 1, /expected something to set/],
@@ -76,6 +82,48 @@ describe('sluice repo', () => {
     expect((await cli('repo', 'set', 'a b', '--pause')).stderr).toContain(
       'expected a repository such as acme/api, got "a b"',
     );
+  });
+});
+
+describe('sluice limit', () => {
+  it('sets and shows the global cap', async () => {
+    expect((await cli('limit', 'show')).stdout.split('\n')).toEqual([
+      'global cap             no limit',
+      'running                0',
+      'repositories with work 0',
+      '',
+    ]);
+    const set = await cli('limit', 'set', '--global-cap', '40');
+    expect(set).toMatchObject({ code: 0, stderr: '' });
+    expect(set.stdout).toMatch(/^global cap {13}40\n/);
+    expect((await cli('limit', 'show')).stdout).toBe(set.stdout);
+    expect((await cli('limit', 'set', '--global-cap', 'none')).stdout).toMatch(/no limit/);
+  });
+
+  it.each([
+    ...['0', '-1', '2147483648', 'NaN', '1.5'].map((cap): [string[], number, RegExp] => [
+      ['--global-cap', cap],
+      2,
+      /from 1 to 2147483647/,
+    ]),
+    [[], 1, /expected something to set/],
+  ])('refuses %j', async (options, code, message) => {
+    const result = await cli('limit', 'set', ...options);
+    expect(result.code).toBe(code);
+    expect(result.stderr).toMatch(message);
+    expect(result.stderr).toMatch(/^sluice: [^\n]+\n {2}next: [^\n]+\n$/);
+  });
+
+  it('says so when the database accepts no writes', async () => {
+    const env = { DATABASE_URL: `${migrated.url}?options=-c%20default_transaction_read_only%3Don` };
+    expect((await runCli(['limit', 'show'], { env })).code).toBe(0);
+    const refused = await runCli(['limit', 'set', '--global-cap', '1'], { env });
+    expect(refused).toEqual({
+      code: 1,
+      stdout: '',
+      stderr:
+        'sluice: The database accepts no writes: it is a standby or in read-only mode.\n  next: Point DATABASE_URL at the primary server.\n',
+    });
   });
 });
 

@@ -53,8 +53,8 @@ describe('sluice queue', () => {
 
     const lonely = withoutInstants((await cli('queue', '--repo', 'q/api')).stdout);
     expect(lonely.split('\n')).toEqual([
-      'REPOSITORY  RUN  WAIT  LATER  CAP  WEIGHT  OLDEST',
-      expect.stringMatching(/^q\/api {2}1 {2}3 {2}1 {2}default {2}1 {2}\d+s$/),
+      'REPOSITORY  RUN  WAIT  LATER  CAP  WEIGHT  SHARE  ENTITLED  OLDEST',
+      expect.stringMatching(/^q\/api {2}1 {2}3 {2}1 {2}default {2}1 {2}100% {2}100% {2}\d+s$/),
       '',
       'RUNS  REPOSITORY  NAME  ATTEMPT  SINCE  BY',
       `${ids[0]}  q/api  one  1  NOW  me`,
@@ -87,6 +87,30 @@ describe('sluice queue', () => {
     await cli('repo', 'set', 'q/api', '--resume', '--cap', '1');
     expect((await waits())[0]).toBe(`${ids[1]}  q/api  two  room in its repository: 1 run, the cap is 1`);
     await unregisterDispatcher(db, dispatcher);
+  });
+
+  it('shows the share of what runs beside the one that the weight stands for', async () => {
+    const { db } = database;
+    await db.deleteFrom('effect_claim').execute();
+    await db.deleteFrom('effect_queue').execute();
+    await cli('repo', 'set', 's/heavy', '--weight', '300');
+    for (const repoId of ['s/heavy', 's/light', 's/paused', 's/paused']) await enqueue(repoId, 'x');
+    await enqueue('s/light', 'y');
+    await enqueue('s/later', 'x', { delayMs: 3_600_000 });
+    await claim('s/heavy');
+    for (let n = 0; n < 2; n += 1) await claim('s/light');
+    await claim('s/paused');
+    await cli('repo', 'set', 's/paused', '--pause');
+    await cli('limit', 'set', '--global-cap', '4');
+    const shown = withoutInstants((await cli('queue')).stdout).split('\n');
+    await cli('limit', 'set', '--global-cap', 'none');
+    expect(shown[0]).toBe('4 run in all, the global cap is 4');
+    expect(shown.filter((line) => /^s\/\w+ {2}\d {2}\d {2}/.test(line))).toEqual([
+      's/heavy  1  0  0  default  300  25%  100%',
+      's/later  0  0  1  default  1  0%',
+      's/light  2  0  0  default  1  50%  <1%',
+      expect.stringMatching(/^s\/paused {2}1 {2}1 {2}0 {2}default {2}1 {2}25% {2}\d+s {2}paused$/),
+    ]);
   });
 
   it('does not let a name touch the terminal', async () => {
