@@ -7,7 +7,8 @@ import {
   type ClaimedEffect,
 } from '@sluice/queue-core/dispatcher';
 import type { Kysely } from 'kysely';
-import { bounded, type Clock } from './clock.ts';
+import { BoundedCalls } from './bounded-calls.ts';
+import type { Clock } from './clock.ts';
 import type { DispatchEvent } from './dispatch-event.ts';
 import { FairScheduler, type Turn } from './fair-scheduler.ts';
 import { LowWaterMarks } from './low-water-marks.ts';
@@ -29,7 +30,8 @@ export interface Catch {
 /** Joins what the scheduler believes with what the rows say. */
 export class Claimer {
   readonly #db: Kysely<DB>;
-  readonly #clock: Clock;
+  readonly #claims: BoundedCalls;
+  readonly #sweeps: BoundedCalls;
   readonly #emit: (event: DispatchEvent) => void;
   readonly #defaultCap: number;
   readonly #scheduler: FairScheduler;
@@ -42,7 +44,8 @@ export class Claimer {
     defaultCap: number;
   }) {
     this.#db = options.db;
-    this.#clock = options.clock;
+    this.#claims = new BoundedCalls(options.clock);
+    this.#sweeps = new BoundedCalls(options.clock);
     this.#emit = options.emit;
     this.#defaultCap = options.defaultCap;
     this.#scheduler = new FairScheduler({ defaultCap: options.defaultCap });
@@ -79,8 +82,10 @@ export class Claimer {
   async sweep(): Promise<void> {
     let after: string | undefined;
     for (;;) {
-      const reading = readyRepos(this.#db, { limit: SWEEP_PAGE, after });
-      const page = await bounded(this.#clock, CALL_BOUND_MS, 'a page of a sweep', reading);
+      const from = { limit: SWEEP_PAGE, after };
+      const page = await this.#sweeps.run(CALL_BOUND_MS, 'a page of a sweep', () =>
+        readyRepos(this.#db, from),
+      );
       for (const repo of page) {
         // Put in past our functions: one such id would make every claim that names it fail.
         if (!isRepoId(repo.repoId)) this.#emit({ name: 'repo_refused', repoId: repo.repoId });
@@ -100,12 +105,9 @@ export class Claimer {
     if (plan.length === 0) return { effects: [], isContended: this.#scheduler.hasWork };
     const turns = plan.map((turn) => ({ ...turn, ...this.#marks.of(turn.repoId) }));
     try {
-      const claiming = fairClaim(this.#db, { claimedBy, turns, defaultCap: this.#defaultCap });
-      const { effects, findings, globalRoom } = await bounded(
-        this.#clock,
-        CALL_BOUND_MS,
-        'a claim',
-        claiming,
+      const options = { claimedBy, turns, defaultCap: this.#defaultCap };
+      const { effects, findings, globalRoom } = await this.#claims.run(CALL_BOUND_MS, 'a claim', () =>
+        fairClaim(this.#db, options),
       );
       for (const finding of findings) {
         this.#marks.raise(finding.repoId, { claim: finding.lowestClaim, waiting: finding.lowestWaiting });

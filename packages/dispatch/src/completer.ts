@@ -8,7 +8,8 @@ import {
 } from '@sluice/queue-core/dispatcher';
 import type { Kysely } from 'kysely';
 import { backoffMs } from './backoff.ts';
-import { bounded, type Clock } from './clock.ts';
+import { BoundedCalls } from './bounded-calls.ts';
+import type { Clock } from './clock.ts';
 import type { DispatchEvent, EffectEnd } from './dispatch-event.ts';
 import type { Settlement } from './settlement.ts';
 import { describeError, storableText } from './storable-text.ts';
@@ -41,6 +42,7 @@ export class Completer {
   readonly #emit: (event: DispatchEvent) => void;
   readonly #onClosed: (claim: Claim, how: EffectEnd, error?: string) => void;
   readonly #pending = new Map<bigint, Pending>();
+  readonly #sends: BoundedCalls;
   #pumping: Promise<void> | undefined;
   readonly #givingUp = new AbortController();
 
@@ -53,6 +55,7 @@ export class Completer {
   }) {
     this.#db = options.db;
     this.#clock = options.clock;
+    this.#sends = new BoundedCalls(options.clock);
     this.#emit = options.emit;
     this.#onClosed = options.onClosed;
   }
@@ -87,7 +90,7 @@ export class Completer {
       if (this.#pending.size < BATCH_MAX) await this.#clock.sleep(failures === 0 ? GATHER_MS : 0);
       const batch = [...this.#pending.values()].slice(0, BATCH_MAX);
       try {
-        await bounded(this.#clock, SEND_BOUND_MS, 'closing claims', this.#send(batch));
+        await this.#sends.run(SEND_BOUND_MS, 'closing claims', () => this.#send(batch));
         failures = 0;
       } catch (error) {
         failures += 1;

@@ -1,7 +1,8 @@
 import type { DB } from '@sluice/db';
 import { dispatcherClaimsOf, dispatcherHandBack } from '@sluice/queue-core/dispatcher';
 import type { Kysely } from 'kysely';
-import { bounded, type Clock } from './clock.ts';
+import { BoundedCalls } from './bounded-calls.ts';
+import type { Clock } from './clock.ts';
 import type { DispatchEvent } from './dispatch-event.ts';
 
 /** A call to the database that takes longer counts as failed. */
@@ -13,7 +14,7 @@ const CALL_BOUND_MS = 15_000;
  */
 export class LostClaims {
   readonly #db: Kysely<DB>;
-  readonly #clock: Clock;
+  readonly #calls: BoundedCalls;
   readonly #emit: (event: DispatchEvent) => void;
   readonly #isKnown: (claimNumber: bigint) => boolean;
   readonly #onHandedBack: (repoId: string, effectId: bigint) => void;
@@ -27,7 +28,7 @@ export class LostClaims {
     onHandedBack: (repoId: string, effectId: bigint) => void;
   }) {
     this.#db = options.db;
-    this.#clock = options.clock;
+    this.#calls = new BoundedCalls(options.clock);
     this.#emit = options.emit;
     this.#isKnown = options.isKnown;
     this.#onHandedBack = options.onHandedBack;
@@ -41,12 +42,14 @@ export class LostClaims {
   /** Only between claims, since the answer to one that is under way is not lost yet. */
   async recover(dispatcherId: string): Promise<void> {
     if (!this.#maySome) return;
-    const reading = dispatcherClaimsOf(this.#db, dispatcherId);
-    const open = await bounded(this.#clock, CALL_BOUND_MS, 'reading own claims', reading);
+    const open = await this.#calls.run(CALL_BOUND_MS, 'reading own claims', () =>
+      dispatcherClaimsOf(this.#db, dispatcherId),
+    );
     const lost = open.filter(({ claimNumber }) => !this.#isKnown(claimNumber));
     if (lost.length > 0) {
-      const handing = dispatcherHandBack(this.#db, lost);
-      const back = await bounded(this.#clock, CALL_BOUND_MS, 'handing back', handing);
+      const back = await this.#calls.run(CALL_BOUND_MS, 'handing back', () =>
+        dispatcherHandBack(this.#db, lost),
+      );
       // Some of them may have been closed since the look.
       if (back.length > 0) this.#emit({ name: 'claims_recovered', count: back.length });
       for (const { repoId, effectId } of lost) this.#onHandedBack(repoId, effectId);

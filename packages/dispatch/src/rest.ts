@@ -2,7 +2,8 @@ import type { DB } from '@sluice/db';
 import { setSleeping } from '@sluice/queue-core/dispatcher';
 import type { Kysely } from 'kysely';
 import type { Claimer } from './claimer.ts';
-import { bounded, type Clock } from './clock.ts';
+import { BoundedCalls } from './bounded-calls.ts';
+import type { Clock } from './clock.ts';
 import type { WakeUp } from './wake-up.ts';
 
 /**
@@ -18,7 +19,7 @@ const CALL_BOUND_MS = 15_000;
 /** What the loop does when there is nothing to claim: it says that it sleeps, looks once more, then waits for news. */
 export class Rest {
   readonly #db: Kysely<DB>;
-  readonly #clock: Clock;
+  readonly #calls: BoundedCalls;
   readonly #pollMs: number;
   readonly #claimer: Claimer;
   readonly #wakeUp: WakeUp;
@@ -40,7 +41,7 @@ export class Rest {
     currentId: () => string | undefined;
   }) {
     this.#db = options.db;
-    this.#clock = options.clock;
+    this.#calls = new BoundedCalls(options.clock);
     this.#pollMs = options.pollMs;
     this.#claimer = options.claimer;
     this.#wakeUp = options.wakeUp;
@@ -86,8 +87,9 @@ export class Rest {
   }
 
   async #setSleeping(id: string, isSleeping: boolean): Promise<void> {
-    const setting = setSleeping(this.#db, id, isSleeping);
-    await bounded(this.#clock, CALL_BOUND_MS, 'falling asleep or waking', setting);
+    await this.#calls.run(CALL_BOUND_MS, 'falling asleep or waking', () =>
+      setSleeping(this.#db, id, isSleeping),
+    );
     // The registration that it was about may be lost meanwhile; the next one is awake.
     this.#isSleeping = isSleeping && this.#currentId() === id;
   }

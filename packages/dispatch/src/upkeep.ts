@@ -1,7 +1,8 @@
 import type { DB } from '@sluice/db';
 import { dispatcherRequeueStale, maintainPartitions, promoteDue } from '@sluice/queue-core/dispatcher';
 import type { Kysely } from 'kysely';
-import { bounded, type Clock } from './clock.ts';
+import { BoundedCalls } from './bounded-calls.ts';
+import type { Clock } from './clock.ts';
 import type { DispatchEvent } from './dispatch-event.ts';
 
 /** Claims of claimants that no dispatcher row stands for: somebody's own worker, so far as we know. */
@@ -16,6 +17,8 @@ const PARTITIONS_EVERY_MS = 3_600_000;
 const PARTITIONS_RETRY_MS = 60_000;
 const PARTITION_DAYS_AHEAD = 3;
 
+type Task = Extract<DispatchEvent, { name: 'upkeep_failed' }>['task'];
+
 /** What has to be done from time to time by whoever is alive. A failing task is reported and holds up no other. */
 export class Upkeep {
   readonly #db: Kysely<DB>;
@@ -27,6 +30,7 @@ export class Upkeep {
   readonly #onDue: (repoId: string, effectId: bigint) => void;
   readonly #sweep: () => Promise<void>;
   readonly #stop: AbortSignal;
+  readonly #calls = new Map<Task, BoundedCalls>();
   #partitionsDueAt = -Infinity;
   #partitions: Promise<unknown> | undefined;
 
@@ -112,13 +116,11 @@ export class Upkeep {
       this.#clock.now() + (skipped.length === 0 ? PARTITIONS_EVERY_MS : PARTITIONS_RETRY_MS);
   }
 
-  async #attempt<T>(
-    task: Extract<DispatchEvent, { name: 'upkeep_failed' }>['task'],
-    run: () => Promise<T>,
-    boundMs = TASK_BOUND_MS,
-  ): Promise<T | undefined> {
+  async #attempt<T>(task: Task, run: () => Promise<T>, boundMs = TASK_BOUND_MS): Promise<T | undefined> {
     try {
-      return await bounded(this.#clock, boundMs, task, run());
+      const calls = this.#calls.get(task) ?? new BoundedCalls(this.#clock);
+      this.#calls.set(task, calls);
+      return await calls.run(boundMs, task, run);
     } catch (error) {
       this.#emit({ name: 'upkeep_failed', task, error });
       return undefined;
