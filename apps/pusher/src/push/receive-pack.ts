@@ -58,7 +58,7 @@ export async function runReceivePack(options: ReceivePackOptions): Promise<Recei
   const injector = new SidebandInjector(options.isBanded);
   const input = feed(git, options.input);
   const output = copyOutput(git, injector, options.onOutput);
-  const hooks = [
+  const conversations = [
     servePreReceive(git, options),
     serveProcReceive(git, async (commands) => {
       // Git has the whole pack by now. Whatever follows it is dropped, and must not keep the client from finishing.
@@ -72,6 +72,8 @@ export async function runReceivePack(options: ReceivePackOptions): Promise<Recei
       return decision;
     }),
   ];
+  // A hook that is not understood gets no answer, and would wait for one until the deadline.
+  const hooks = Promise.all(conversations.map((one) => one.catch(() => git.end('SIGTERM'))));
   try {
     await output;
     const exitCode = await git.exited;
@@ -82,7 +84,7 @@ export async function runReceivePack(options: ReceivePackOptions): Promise<Recei
     clearTimeout(deadline);
     git.end('SIGKILL');
     for (const pipe of git.pipes) pipe.destroy();
-    await Promise.allSettled(hooks);
+    await hooks;
   }
 }
 
