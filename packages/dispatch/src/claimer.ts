@@ -10,8 +10,9 @@ import type { Kysely } from 'kysely';
 import { BoundedCalls } from './bounded-calls.ts';
 import type { Clock } from './clock.ts';
 import type { DispatchEvent } from './dispatch-event.ts';
-import { FairScheduler, type Turn } from './fair-scheduler.ts';
+import { FairScheduler } from './fair-scheduler.ts';
 import { LowWaterMarks } from './low-water-marks.ts';
+import type { Turn } from './turn.ts';
 
 /** Most effects of one claim, and repos of one page of a sweep. */
 const CLAIM_MAX = 1_000;

@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { FairScheduler, QUANTUM, type Turn } from './fair-scheduler.ts';
+import { FairScheduler, QUANTUM } from './fair-scheduler.ts';
+import type { Turn } from './turn.ts';
 
 /** A world for the scheduler: how much each repo has waiting, holds, and was served. */
 class World {

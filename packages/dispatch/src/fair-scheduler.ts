@@ -1,4 +1,6 @@
 import { BinaryHeap } from './binary-heap.ts';
+import { isBefore, newRepo, type Entry, type Repo } from './scheduled-repo.ts';
+import type { RepoShare, Turn, TurnResult } from './turn.ts';
 
 /** Most effects a repo is given in a row before the next repo has its turn. */
 export const QUANTUM = 8;
@@ -11,65 +13,6 @@ const BUSY_IN_A_ROW_MAX = 8;
 
 /** How far, in quanta, a repo that let others pass may lag and still catch up. */
 const CATCH_UP_QUANTA = 16;
-
-/** A repo's part of the service, as the last look at the database showed it. */
-export interface RepoShare {
-  repoId: string;
-  /** Share relative to other repos that have work; at least 1. */
-  weight: number;
-  /** Most of its effects that may be claimed at once; null: the scheduler's default. */
-  cap: number | null;
-}
-
-/** Where to look next, and for how many effects. */
-export interface Turn {
-  repoId: string;
-  want: number;
-}
-
-/** What a turn brought. */
-export interface TurnResult {
-  repoId: string;
-  got: number;
-  /** Another claimer held the repo's lock: nothing is known about it. */
-  isBusy: boolean;
-  /** It has no room left below its cap, or below the cap of the whole queue. */
-  isFull: boolean;
-  /** It may have more effects waiting. */
-  hasMore: boolean;
-  /** Its weight and cap, if the look showed them: it is charged by these. */
-  share?: { weight: number; cap: number | null };
-}
-
-/** Queued: in the heap. Claiming: its turn is out. Busy: sits one plan out. Full: at its cap. Idle: no work known. */
-type State = 'queued' | 'claiming' | 'busy' | 'full' | 'idle';
-
-interface Repo {
-  readonly repoId: string;
-  weight: number;
-  cap: number;
-  state: State;
-  /** Start tag of its next turn, in virtual time: effects per unit of weight. */
-  tag: number;
-  /** Tag while a plan is made: as if everything planned so far had been got. */
-  planned: number;
-  /** Which push into the heap is the valid one; equal tags leave in the order of their pushes. */
-  ticket: number;
-  /** Effects it is likely to have waiting: doubles with each full turn, so that a guess costs little. */
-  likely: number;
-  /** Its effects that this process holds. */
-  held: number;
-  busyInARow: number;
-  want: number;
-  /** Work was announced while its turn was out. */
-  wasAnnounced: boolean;
-}
-
-interface Entry {
-  readonly repo: Repo;
-  readonly tag: number;
-  readonly ticket: number;
-}
 
 /**
  * Decides which repos to claim from: start-time fair queueing over the repos believed to have work. It does no I/O,
@@ -249,20 +192,7 @@ export class FairScheduler {
   #repo(repoId: string): Repo {
     const known = this.#repos.get(repoId);
     if (known !== undefined) return known;
-    const repo: Repo = {
-      repoId,
-      weight: 1,
-      cap: this.#defaultCap,
-      state: 'idle',
-      tag: this.#virtualTime,
-      planned: 0,
-      ticket: -1,
-      likely: 1,
-      held: 0,
-      busyInARow: 0,
-      want: 0,
-      wasAnnounced: false,
-    };
+    const repo = newRepo(repoId, this.#defaultCap, this.#virtualTime);
     this.#repos.set(repoId, repo);
     return repo;
   }
@@ -361,8 +291,4 @@ export class FairScheduler {
         this.#repos.delete(repo.repoId);
     }
   }
-}
-
-function isBefore(a: Entry, b: Entry): boolean {
-  return a.tag < b.tag || (a.tag === b.tag && a.ticket < b.ticket);
 }

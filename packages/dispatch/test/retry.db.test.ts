@@ -83,7 +83,8 @@ test("failing effects do not keep a repo's other effects waiting", async () => {
   await enqueue(db, ['a'], 10, { name: 'good' });
   const dispatcher = await start(
     async ({ name }) => await Promise.resolve(name === 'good' ? PASS : { status: 'error', message: 'again' }),
-    { retryMinMs: 100, retryMaxMs: 1_000 },
+    // Ten attempts take half a minute at least.
+    { retryMinMs: 1_000, retryMaxMs: 10_000 },
   );
   await until('all good ones are done', () => dispatcher.stats.completed === 10);
   expect(dispatcher.stats.dead).toBe(0);

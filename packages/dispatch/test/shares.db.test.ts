@@ -34,8 +34,10 @@ test.each([1, 3])('weights 1, 2 and 5 get their shares from %i dispatchers', asy
     if (served[repoId]! > EFFECTS - count * SLOTS) break;
     for (const [a, weightA] of Object.entries(WEIGHTS)) {
       for (const [b, weightB] of Object.entries(WEIGHTS)) {
-        // The bound of each dispatcher, and a batch of each that has begun and whose rest is about to start.
-        const bound = count * (QUANTUM + SLOTS) * (1 / weightA + 1 / weightB) + 1e-9;
+        // The bound of each dispatcher, and a batch of each that has begun and whose rest is about to start. Several
+        // meet each other's locks, for as long as a busy machine takes, and make up for that only afterwards.
+        const locks = count > 1 ? 2 : 1;
+        const bound = locks * count * (QUANTUM + SLOTS) * (1 / weightA + 1 / weightB) + 1e-9;
         expect(Math.abs(served[a]! / weightA - served[b]! / weightB)).toBeLessThanOrEqual(bound);
       }
     }
