@@ -6,9 +6,12 @@ import { checkPusher } from './check-pusher.ts';
 
 const GOOD = `Basic ${Buffer.from('dispatcher:right').toString('base64')}`;
 
+const WEAK = `Basic ${Buffer.from('dispatcher:weak').toString('base64')}`;
+
 async function startPusher(): Promise<{ url: string; close: () => Promise<unknown> }> {
   const server = createServer((request, response) => {
-    response.writeHead(request.headers.authorization === GOOD ? 200 : 401).end('text');
+    const { authorization } = request.headers;
+    response.writeHead(authorization === GOOD ? 200 : authorization === WEAK ? 403 : 401).end('text');
   }).listen(0, '127.0.0.1');
   await once(server, 'listening');
   const close = async (): Promise<unknown> => {
@@ -23,6 +26,7 @@ async function startPusher(): Promise<{ url: string; close: () => Promise<unknow
 
 it.each([
   ['wrong', 'got one that it refuses'],
+  ['weak', 'got one that is not enough'],
   [undefined, 'got none'],
 ])('refuses the token %s that the pusher refuses', async (token, message) => {
   const { url } = await startPusher();

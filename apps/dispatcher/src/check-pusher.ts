@@ -24,8 +24,9 @@ export async function checkPusher(pusherUrl: string, token: string | undefined):
     if (!(error instanceof Error)) throw error;
     return error.cause instanceof Error ? error.cause : error;
   }
-  if (status !== 401) return undefined;
-  const got = token === undefined ? 'none' : 'one that it refuses';
-  const message = `expected the token of the pusher at ${pusherUrl}, got ${got}; start both with the same SLUICE_TOKEN`;
+  if (status !== 401 && status !== 403) return undefined;
+  const got =
+    token === undefined ? 'none' : status === 401 ? 'one that it refuses' : 'one that is not enough';
+  const message = `expected the token of the pusher at ${pusherUrl}, got ${got}; start both with the same SLUICE_TOKEN, or use an access token with read and worker for all repositories`;
   throw new SettingsError([{ name: 'SLUICE_TOKEN', message }]);
 }

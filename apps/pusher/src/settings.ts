@@ -15,6 +15,7 @@ export type Settings = Readonly<{
   listen: HostPort;
   dataDir: string;
   token: string | undefined;
+  accounts: 'off' | 'required';
   keyFile: string | undefined;
   objectFormat: 'sha1' | 'sha256';
   refsPerPushMax: number;
@@ -51,6 +52,12 @@ export function readPusherSettings(env: Readonly<Record<string, string | undefin
         default: undefined,
         example: 'a long random text',
         isSecret: true,
+      },
+      accounts: {
+        name: 'SLUICE_ACCOUNTS',
+        parse: oneOf('off', 'required'),
+        default: 'off',
+        example: 'required',
       },
       keyFile: {
         name: 'SLUICE_KEY_FILE',

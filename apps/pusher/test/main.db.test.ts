@@ -87,9 +87,13 @@ test('at SIGTERM a push that is being committed is finished, and then the proces
   expect(await app.exited()).toEqual({ code: 0, signal: null });
 });
 
-test('with a token it listens anywhere', async () => {
-  await using app = run({ SLUICE_LISTEN: '0.0.0.0:0', SLUICE_TOKEN: 'secret' });
-  const { port } = new URL(await urlOf(app));
-  expect((await fetch(`http://127.0.0.1:${port}/_health`)).status).toBe(200);
-  expect(app.output()).not.toContain('secret');
-});
+test.each([{ SLUICE_TOKEN: 'secret' }, { SLUICE_ACCOUNTS: 'required' }])(
+  'with %j it listens anywhere',
+  async (env) => {
+    await using app = run({ SLUICE_LISTEN: '0.0.0.0:0', ...env });
+    const { port } = new URL(await urlOf(app));
+    expect((await fetch(`http://127.0.0.1:${port}/_health`)).status).toBe(200);
+    expect((await fetch(`http://127.0.0.1:${port}/_metrics`)).status).toBe(401);
+    expect(app.output()).not.toContain('secret');
+  },
+);

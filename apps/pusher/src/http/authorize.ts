@@ -1,43 +1,62 @@
 import { createHash, timingSafeEqual } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
-import { isLoopback, SettingsError, type HostPort } from '@sluice/service-kit';
+import { findToken } from '@sluice/access';
+import type { DB } from '@sluice/db';
+import { isLoopback, SettingsError } from '@sluice/service-kit';
+import type { Kysely } from 'kysely';
+import type { Settings } from '../settings.ts';
+import { ANYONE, tokenCaller, type Caller, type Denial } from './caller.ts';
+import { HttpError } from './http-error.ts';
 
-export type Authorization =
-  | { isAllowed: true }
-  | { isAllowed: false; status: 401 | 403; message: string; headers: Record<string, string> };
-
-/** Judges a request by its headers alone. */
-export type Authorize = (request: IncomingMessage) => Authorization;
+/** Finds out who sent a request, by its headers alone; throws {@link HttpError} for who may not come in at all. */
+export type Authorize = (request: IncomingMessage) => Promise<Caller>;
 
 /**
- * With a token: HTTP Basic, any user name, the token as password. Without one, whoever reaches the port may push, so
- * the server must be on loopback, and the Host header must be a loopback name too: a web page whose own name was
- * pointed at 127.0.0.1 sends its own.
+ * With a token or accounts: HTTP Basic, any user name, the token as password. Without both, whoever reaches the port
+ * may push, so the server must be on loopback, and the Host header must be a loopback name too: a web page whose own
+ * name was pointed at 127.0.0.1 sends its own.
  */
-export function createAuthorizer(token: string | undefined, listen: HostPort): Authorize {
-  if (token !== undefined) return (request) => checkBasic(request.headers.authorization, token);
+export function createAuthorizer(
+  { token, accounts, listen }: Pick<Settings, 'token' | 'accounts' | 'listen'>,
+  db: Kysely<DB>,
+): Authorize {
+  if (token !== undefined || accounts === 'required') {
+    return async (request) => {
+      const password = readPassword(request.headers.authorization);
+      if (password !== null && token !== undefined && isSameText(password, token)) return ANYONE;
+      const found = password === null || accounts === 'off' ? undefined : await findToken(db, password);
+      if (found !== undefined) return tokenCaller(found, password!);
+      const expected = accounts === 'off' ? 'SLUICE_TOKEN' : 'an access token';
+      throw denied({
+        status: 401,
+        reason: `expected HTTP Basic credentials: any user name, and ${expected} as the password`,
+      });
+    };
+  }
   if (!isLoopback(listen.host)) {
     throw new SettingsError([
       {
         name: 'SLUICE_LISTEN',
-        message: `expected a loopback address such as 127.0.0.1 while SLUICE_TOKEN is unset, got ${listen.host}: everybody who reaches it could push and so run commands. Set SLUICE_TOKEN to listen there`,
+        message: `expected a loopback address such as 127.0.0.1 while SLUICE_TOKEN is unset and SLUICE_ACCOUNTS is off, got ${listen.host}: everybody who reaches it could push and so run commands. Set one of the two to listen there`,
       },
     ]);
   }
-  return (request) => checkHost(request.headers.host);
+  return async (request) => checkHost(request.headers.host);
 }
 
-function checkBasic(header: string | undefined, token: string): Authorization {
+/** A denial as an answer. */
+export function denied({ status, reason }: Denial): HttpError {
+  // Without this header git never asks for a password.
+  const headers: Record<string, string> =
+    status === 401 ? { 'www-authenticate': 'Basic realm="sluice", charset="UTF-8"' } : {};
+  return new HttpError(status, reason, { headers });
+}
+
+function readPassword(header: string | undefined): string | null {
   const encoded = /^Basic ([A-Za-z0-9+/=]+)$/i.exec(header ?? '')?.[1];
   const credentials = encoded === undefined ? '' : Buffer.from(encoded, 'base64').toString('utf8');
-  const password = credentials.slice(credentials.indexOf(':') + 1);
-  if (credentials.includes(':') && isSameText(password, token)) return { isAllowed: true };
-  return {
-    isAllowed: false,
-    status: 401,
-    message: 'expected HTTP Basic credentials: any user name, and SLUICE_TOKEN as the password',
-    headers: { 'www-authenticate': 'Basic realm="sluice", charset="UTF-8"' },
-  };
+  const colon = credentials.indexOf(':');
+  return colon === -1 ? null : credentials.slice(colon + 1);
 }
 
 /** Compares hashes, so that neither the length nor the first difference shows in the time it takes. */
@@ -49,14 +68,12 @@ function sha256(text: string): Buffer {
   return createHash('sha256').update(text).digest();
 }
 
-function checkHost(host: string | undefined): Authorization {
+function checkHost(host: string | undefined): Caller {
   const name = /^(?:\[([0-9a-f:]+)\]|([^:[\]]+))(?::\d{1,5})?$/i.exec(host ?? '');
-  if (isLoopback((name?.[1] ?? name?.[2] ?? '').toLowerCase())) return { isAllowed: true };
-  return {
-    isAllowed: false,
+  if (isLoopback((name?.[1] ?? name?.[2] ?? '').toLowerCase())) return ANYONE;
+  throw denied({
     status: 403,
-    message:
+    reason:
       'expected a Host header that names this machine, such as 127.0.0.1 or localhost. Set SLUICE_TOKEN to use another name',
-    headers: {},
-  };
+  });
 }

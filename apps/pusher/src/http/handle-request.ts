@@ -1,20 +1,22 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { Scope } from '@sluice/access';
 import { isUnavailable } from '@sluice/db';
 import { healthHandler, metricsHandler, type HttpHandler } from '@sluice/service-kit';
 import { sql } from 'kysely';
 import type { Pusher } from '../pusher.ts';
 import { advertise } from './advertise.ts';
 import { answerError } from './answer.ts';
-import { createAuthorizer } from './authorize.ts';
+import { createAuthorizer, denied } from './authorize.ts';
+import { ANYONE, type Denial } from './caller.ts';
 import { HttpError, unavailable } from './http-error.ts';
 import { ClientGone } from './read-body.ts';
-import { parseRoute, type Route } from './route.ts';
+import { parseRoute, type RepoAddress, type Route, type Service } from './route.ts';
 import { serveReceivePack } from './serve-receive-pack.ts';
 import { serveUploadPack } from './serve-upload-pack.ts';
 
 /** Answers every request of the pusher. */
 export function createHandler(pusher: Pusher): HttpHandler {
-  const authorize = createAuthorizer(pusher.settings.token, pusher.settings.listen);
+  const authorize = createAuthorizer(pusher.settings, pusher.db);
   const health = healthHandler({
     check: () => sql`select 1`.execute(pusher.db),
     onUnhealthy: (error) => pusher.log.warn({ event: 'unhealthy', error }),
@@ -23,23 +25,23 @@ export function createHandler(pusher: Pusher): HttpHandler {
 
   const handle = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
     const route = parseRoute(request.url ?? '');
-    if (route.kind !== 'health') {
-      const authorization = authorize(request);
-      if (!authorization.isAllowed) {
-        const { status, message, headers } = authorization;
-        throw new HttpError(status, message, { headers });
-      }
-    }
+    const caller = route.kind === 'health' ? ANYONE : await authorize(request);
     if (route.kind === 'refused') throw new HttpError(route.status, route.message);
     requireMethod(request, route);
     const protocol = readProtocol(request);
     if (route.kind === 'health') return await health(request, response);
-    if (route.kind === 'metrics') return await metrics(request, response);
+    if (route.kind === 'metrics') {
+      demand(caller.judgeServer());
+      return await metrics(request, response);
+    }
     const { service, address } = route;
+    const scope = scopeOf(service, address);
+    // A push gets a report, where git shows the reason for each ref; of any other answer to it git shows the number.
+    if (route.kind === 'serve' && service === 'git-receive-pack')
+      return await serveReceivePack(pusher, { address, caller, scope }, request, response);
+    demand(caller.judge(scope, address.repoId));
     if (route.kind === 'advertise') return await advertise(pusher, { service, address, protocol }, response);
-    if (service === 'git-upload-pack')
-      return await serveUploadPack(pusher, { address, protocol }, request, response);
-    await serveReceivePack(pusher, address, request, response);
+    await serveUploadPack(pusher, { address, protocol }, request, response);
   };
 
   return async (request, response) => {
@@ -50,6 +52,16 @@ export function createHandler(pusher: Pusher): HttpHandler {
       else answerError(request, response, toHttpError(pusher, request, error));
     }
   };
+}
+
+/** What a caller needs for a service of a repository. */
+function scopeOf(service: Service, { claimNumber }: RepoAddress): Scope {
+  if (claimNumber !== undefined) return 'worker';
+  return service === 'git-upload-pack' ? 'read' : 'write';
+}
+
+function demand(denial: Denial | null): void {
+  if (denial !== null) throw denied(denial);
 }
 
 function requireMethod(request: IncomingMessage, route: Route): void {

@@ -1,4 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { Scope } from '@sluice/access';
 import { readRepo, type ObjectFormat } from '@sluice/ref-store';
 import { gitEnvironment } from '../git/git-environment.ts';
 import { ensureRepoFolder, repoFolder } from '../git/repo-folder.ts';
@@ -6,7 +7,7 @@ import { receivePackConfiguration } from '../git/serve-configuration.ts';
 import type { Pusher } from '../pusher.ts';
 import { readClaimRef } from '../push/claim-ref.ts';
 import { decidePush, isSameList } from '../push/decide-push.ts';
-import { judgeCommands, refuseAll } from '../push/push-gate.ts';
+import { judgeCommands, refuseAll, type GateRules } from '../push/push-gate.ts';
 import { runReceivePack } from '../push/receive-pack.ts';
 import { PktLineError } from '../wire/pkt-line.ts';
 import {
@@ -19,6 +20,7 @@ import {
 import { encodeReport, type Report } from '../wire/report-status.ts';
 import { claimIsGone, noSuchRepository } from './advertise.ts';
 import { answer, endAnswer, NO_CACHE, requireContentType, requireEncoding } from './answer.ts';
+import type { Caller } from './caller.ts';
 import { HttpError } from './http-error.ts';
 import { readBody } from './read-body.ts';
 import type { RepoAddress } from './route.ts';
@@ -27,10 +29,17 @@ const RESULT_TYPE = 'application/x-git-receive-pack-result';
 const PREAMBLE_BYTES_MAX = 2 * 1024 * 1024;
 const PUSH_OPTIONS_MAX = 64;
 
+/** Who pushes where, and what that takes. */
+interface Approach {
+  address: RepoAddress;
+  caller: Caller;
+  scope: Scope;
+}
+
 /** Takes one push: gate, objects, decision, report. */
 export async function serveReceivePack(
   pusher: Pusher,
-  address: RepoAddress,
+  { address, caller, scope }: Approach,
   request: IncomingMessage,
   response: ServerResponse,
 ): Promise<void> {
@@ -46,6 +55,7 @@ export async function serveReceivePack(
     pusher.log.info({
       event: 'push_refused',
       repo_id: address.repoId,
+      signer: caller.signer,
       refs: report.refs.length,
       reason: report.unpackProblem ?? report.refs[0]?.reason,
     });
@@ -61,6 +71,9 @@ export async function serveReceivePack(
     });
   }
   const { commands, capabilities } = opening.preamble;
+  const denial = caller.judge(scope, address.repoId);
+  if (denial !== null)
+    return await refuse(capabilities, { refs: refuseAll(commands, denial.reason), lines: [] });
   const target = await findTarget(pusher, address, opening.preamble);
   // In a report, since git hides the text of any other answer here: a dispatcher whose last answer was lost sends its
   // result a second time, and has to learn that the first one was taken.
@@ -68,12 +81,13 @@ export async function serveReceivePack(
     const { message } = claimIsGone(address.claimNumber!);
     return await refuse(capabilities, { refs: refuseAll(commands, message), lines: [] });
   }
-  const reports = judgeCommands(commands, target);
+  const isAdmin = caller.judge('admin', address.repoId) === null;
+  const reports = judgeCommands(commands, { ...target, isAdmin });
   if (reports !== null) return await refuse(capabilities, { refs: reports, lines: [] });
   await ensureRepoFolder(target.folder, address.repoId, target.objectFormat);
   const release = await pusher.slots.take(address.repoId);
   try {
-    await receive(pusher, { address, target, opening, body, response });
+    await receive(pusher, { address, target: { ...target, isAdmin }, caller, opening, body, response });
   } finally {
     release();
   }
@@ -149,7 +163,8 @@ async function receive(
   pusher: Pusher,
   push: {
     address: RepoAddress;
-    target: Target;
+    target: Target & GateRules;
+    caller: Caller;
     opening: Opening;
     body: AsyncGenerator<Buffer, void, void>;
     response: ServerResponse;
@@ -187,6 +202,7 @@ async function receive(
     onProcReceive: async (commands) =>
       await decidePush(pusher, {
         ...target,
+        caller: push.caller,
         repoId: address.repoId,
         claimNumber: address.claimNumber ?? null,
         announced,

@@ -91,7 +91,7 @@ async function commit(trx: Transaction<DB>, key: ServerKey, push: PushToCommit):
   const outcome = await commitPush(trx, {
     repo,
     edits: push.edits,
-    signer: null,
+    signer: push.caller.signer,
     key,
     ...(push.skipReason === null ? {} : { noEffects: push.skipReason }),
   });
@@ -131,7 +131,7 @@ async function causeEffects(
   const plan = planEffects({
     repoId,
     pushId,
-    signer: null,
+    signer: push.caller.signer,
     applied,
     definitions,
     facts: push.facts,

@@ -1,5 +1,6 @@
 import { DEFINITION_PREFIX } from '@sluice/effect-spec';
 import { zeroOid, type ObjectFormat, type RefEdit } from '@sluice/ref-store';
+import type { Caller } from '../http/caller.ts';
 import type { Pusher } from '../pusher.ts';
 import type { Command } from '../wire/preamble.ts';
 import type { RefReport } from '../wire/report-status.ts';
@@ -21,6 +22,7 @@ export interface PushToDecide extends GateRules {
   /** What git hands over. */
   commands: readonly Command[];
   skipReason: string | null;
+  caller: Caller;
 }
 
 /** Decides a push: checks what git does not, commits, and says what becomes of each ref. Never throws. */
@@ -74,7 +76,7 @@ async function commit(
   },
 ): Promise<CommitOutcome> {
   const { edits, facts, result } = prepared;
-  const { repoId, objectFormat, claimNumber, skipReason } = push;
+  const { repoId, objectFormat, claimNumber, skipReason, caller } = push;
   return await commitPushForSure(
     { db: pusher.db, key: pusher.key, log: pusher.log, databaseWaitMs: pusher.settings.databaseWaitMs },
     {
@@ -85,6 +87,7 @@ async function commit(
       definitionsAt: (oids) => pusher.definitions.read(oids, { folder: push.folder, home: pusher.home }),
       effectsMax: pusher.settings.effectsPerPushMax,
       skipReason,
+      caller,
       result: result === null || claimNumber === null ? null : { claimNumber, content: result },
     },
   );
@@ -108,6 +111,7 @@ function conclude(pusher: Pusher, push: PushToDecide, outcome: CommitOutcome): D
       event: 'push_committed',
       repo_id: repoId,
       push_id: pushId,
+      signer: push.caller.signer,
       refs: commands.length,
       effects_queued: effectsQueued,
     });
@@ -118,7 +122,13 @@ function conclude(pusher: Pusher, push: PushToDecide, outcome: CommitOutcome): D
 function refuse(pusher: Pusher, push: PushToDecide, reports: RefReport[]): Decision {
   pusher.metrics.pushes.inc({ outcome: 'refused' });
   const reason = reports.find((report) => report.reason !== NOT_APPLIED)?.reason ?? NOT_APPLIED;
-  pusher.log.info({ event: 'push_refused', repo_id: push.repoId, refs: reports.length, reason });
+  pusher.log.info({
+    event: 'push_refused',
+    repo_id: push.repoId,
+    signer: push.caller.signer,
+    refs: reports.length,
+    reason,
+  });
   return { reports, lines: [] };
 }
 

@@ -1,0 +1,66 @@
+import { findToken, hasScope, isCovered, type FoundToken, type Scope } from '@sluice/access';
+import type { DB } from '@sluice/db';
+import type { Kysely } from 'kysely';
+
+/** Why somebody may not do something: 401 if other credentials are needed for anything at all, 403 if only for this. */
+export interface Denial {
+  status: 401 | 403;
+  reason: string;
+}
+
+/** Who sent a request, and what that lets it do. */
+export interface Caller {
+  /** As op records, work orders and logs name it; null: nobody in particular. */
+  signer: string | null;
+  /** Judges by what was known when the request came. */
+  judge(scope: Scope, repoId: string): Denial | null;
+  /** Whether it may see what concerns the whole server. */
+  judgeServer(): Denial | null;
+  /** Whether its credentials still hold: a push may take longer than a revocation. */
+  judgeAgain(db: Kysely<DB>): Promise<Denial | null>;
+}
+
+/** Whoever knows the server's one token, or reaches a port that only this machine reaches. */
+export const ANYONE: Caller = {
+  signer: null,
+  judge: () => null,
+  judgeServer: () => null,
+  judgeAgain: () => Promise.resolve(null),
+};
+
+/** Whoever showed this token. Its scopes and repositories never change, so only its standing is judged again. */
+export function tokenCaller(token: FoundToken, text: string): Caller {
+  const { name, scopes, repoPattern } = token;
+  return {
+    signer: `token:${name}`,
+    judge: (scope, repoId) => {
+      const gone = judgeStanding(token);
+      if (gone !== null) return gone;
+      if (!isCovered(repoPattern, repoId)) {
+        return deny(`this token of ${name} is for ${repoPattern}, which does not cover ${repoId}`);
+      }
+      if (hasScope(scopes, scope)) return null;
+      return deny(`expected a token with ${scope} for ${repoId}, got one with ${scopes.join(', ')}`);
+    },
+    judgeServer: () => {
+      const gone = judgeStanding(token);
+      if (gone !== null) return gone;
+      const isEnough = repoPattern === '*' && (hasScope(scopes, 'admin') || hasScope(scopes, 'worker'));
+      return isEnough ? null : deny('expected a token with admin or worker for all repositories');
+    },
+    judgeAgain: async (db) => judgeStanding(await findToken(db, text)),
+  };
+}
+
+function judgeStanding(token: FoundToken | undefined): Denial | null {
+  if (token?.standing === 'valid') return null;
+  const reason =
+    token?.standing === 'expired'
+      ? 'this token has expired; ask for a new one'
+      : 'this token was revoked; ask for a new one';
+  return { status: 401, reason };
+}
+
+function deny(reason: string): Denial {
+  return { status: 403, reason };
+}
