@@ -1,7 +1,7 @@
-import { SCHEMA, table, type DB } from '@sluice/db';
+import { createDatabase, SCHEMA, table, type DB } from '@sluice/db';
 import { useTestDatabase } from '@sluice/testkit';
 import { sql, type Kysely, type Transaction } from 'kysely';
-import { beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { cancelEffects } from '../src/cancel-effects.ts';
 import { claimEffects } from '../src/claim-effects.ts';
 import { toClaimedEffect, type ClaimedEffect, type ClaimedRow } from '../src/claim.ts';
@@ -179,15 +179,30 @@ const OPERATIONS: [
   ['what is dead', 80, (trx) => finishedEffects(trx, { state: 'dead', limit: 20 }), 20],
 ];
 
-describe.each(['taken when empty', 'taken now'])('statistics %s', (when) => {
+describe.each([
+  ['taken when empty', 'auto'],
+  ['taken when empty', 'force_generic_plan'],
+  ['taken now', 'auto'],
+  ['taken now', 'force_generic_plan'],
+])('statistics %s, plan_cache_mode %s', (when, mode) => {
+  let db: Kysely<DB>;
+
   beforeAll(async () => {
-    if (when !== 'taken now') return;
-    for (const name of TABLES) await sql`vacuum (analyze) ${sql.id(SCHEMA, name)}`.execute(database.db);
+    const options = encodeURIComponent(`-c plan_cache_mode=${mode}`);
+    db = createDatabase({
+      connectionString: `${database.url}?options=${options}`,
+      applicationName: 'test plans',
+      connectionsMax: 1,
+    });
+    if (when !== 'taken now' || mode !== 'auto') return;
+    for (const name of TABLES) await sql`vacuum (analyze) ${sql.id(SCHEMA, name)}`.execute(db);
   }, 120_000);
+
+  afterAll(() => db.destroy());
 
   test.each(OPERATIONS)('%s touches few pages', async (_, most, run, count) => {
     let done: unknown[] = [];
-    const touched = await buffersTouched(database.db, async (trx) => {
+    const touched = await buffersTouched(db, async (trx) => {
       done = await run(trx);
     });
     expect(done).toHaveLength(count);
