@@ -2,6 +2,7 @@ import { lstat, mkdir, mkdtemp, readdir, readFile, readlink, rm, writeFile } fro
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { UnsafeTreeError } from './check-tree-entries.ts';
 import { materialiseTree } from './materialise-tree.ts';
 import { runGit } from './run-git.ts';
 
@@ -38,6 +39,17 @@ describe.each(['sha1', 'sha256'] as const)('materialiseTree from a %s repository
     await mkdir(join(parent, 'work'));
     return join(parent, 'work');
   };
+
+  it('refuses a tree whose few objects name more files than anybody can list', async () => {
+    let treeOid = await rawTree([['100644', 'x', blob]]);
+    for (let depth = 0; depth < 12; depth += 1) {
+      const [inner, name] = [treeOid, 'y'.repeat(100)];
+      treeOid = await rawTree(Array.from({ length: 10 }, (_, n) => ['40000', `${n}${name}`, inner]));
+    }
+    const into = await emptyFolder();
+    await expect(materialiseTree({ gitDir, treeOid, into })).rejects.toThrow(UnsafeTreeError);
+    expect(await readdir(into)).toEqual([]);
+  });
 
   it('writes bytes, modes, links and submodules as they are stored, and nothing else', async () => {
     const attributes = await store('blob', '* text eol=crlf ident\n*.bin filter=lfs\n');

@@ -2,7 +2,7 @@ import { mkdtemp, readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { createTreeChecker, UnsafeTreeError, type TreeEntry, type TreeLimits } from './check-tree-entries.ts';
 import { createGitDir } from './create-git-dir.ts';
-import { runGit } from './run-git.ts';
+import { GitError, runGit, type GitCommand } from './run-git.ts';
 
 export interface MaterialiseOptions {
   /** Bare repository that has the tree. */
@@ -41,16 +41,32 @@ export async function materialiseTree(options: MaterialiseOptions): Promise<void
   try {
     await createGitDir(privateDir, treeOid.length === 64 ? 'sha256' : 'sha1');
     const check = createTreeChecker(limits);
-    const listing = await runGit({
-      ...bounds,
-      args: ['ls-tree', '-r', '-t', '-l', '-z', '--full-tree', treeOid],
-      encoding: 'latin1',
-    });
+    const listing = await listTree({ ...bounds, treeOid });
     for (const line of listing.split('\0')) if (line !== '') check(parseEntry(line));
     await runGit({ ...bounds, args: ['read-tree', treeOid] });
     await runGit({ ...bounds, args: ['checkout-index', '--all', '--quiet'] });
   } finally {
     await rm(privateDir, { recursive: true, force: true });
+  }
+}
+
+const LISTING_BYTES_MAX = 64 * 1024 ** 2;
+
+/** A few objects can name more files than there are atoms: that is the tree's fault, and no reason to try again. */
+async function listTree({
+  treeOid,
+  ...bounds
+}: Omit<GitCommand, 'args'> & { treeOid: string }): Promise<string> {
+  try {
+    return await runGit({
+      ...bounds,
+      args: ['ls-tree', '-r', '-t', '-l', '-z', '--full-tree', treeOid],
+      encoding: 'latin1',
+      outputBytesMax: LISTING_BYTES_MAX,
+    });
+  } catch (error) {
+    if (!(error instanceof GitError && error.isTooLong)) throw error;
+    throw new UnsafeTreeError('/', `has more names than fit into ${LISTING_BYTES_MAX} bytes`);
   }
 }
 

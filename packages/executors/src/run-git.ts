@@ -30,10 +30,12 @@ export class GitError extends Error {
   /** Standard output, its first 8 KiB. */
   readonly output: string;
   readonly isTimeout: boolean;
+  /** It wrote more than it was allowed to. */
+  readonly isTooLong: boolean;
 
   constructor(
     command: string,
-    how: { exitCode: number | null; stderr: string; output: string; isTimeout: boolean; what: string },
+    how: Pick<GitError, 'exitCode' | 'stderr' | 'output' | 'isTimeout' | 'isTooLong'> & { what: string },
   ) {
     super(`git ${command} ${how.what}${how.stderr === '' ? '' : `: ${how.stderr.trim()}`}`);
     this.name = 'GitError';
@@ -41,6 +43,7 @@ export class GitError extends Error {
     this.stderr = how.stderr;
     this.output = how.output;
     this.isTimeout = how.isTimeout;
+    this.isTooLong = how.isTooLong;
   }
 }
 
@@ -124,6 +127,7 @@ export async function runGit(command: GitCommand): Promise<string> {
       stderr: await errors(),
       output: whole.toString('utf8', 0, 8_192),
       isTimeout: stopped === 'ran too long',
+      isTooLong: stopped === 'wrote too much',
       what,
     });
   } finally {
