@@ -39,12 +39,17 @@ export async function serveUploadPack(
         ...(protocol === undefined ? {} : { protocol }),
       }),
     });
-    await copyAnswer(git, { body, response, idleMs, totalMs: uploadMs });
+    const end = await copyAnswer(git, { body, response, idleMs, totalMs: uploadMs });
+    if (end === 'broken') {
+      const errors = git.errors();
+      pusher.log.warn({ event: 'upload_pack_failed', repo_id: address.repoId, errors });
+    }
   } finally {
     release();
   }
 }
 
+/** Says whether the answer broke off by git's fault. */
 async function copyAnswer(
   git: GitProcess,
   {
@@ -53,7 +58,7 @@ async function copyAnswer(
     idleMs,
     totalMs,
   }: { body: Buffer; response: ServerResponse; idleMs: number; totalMs: number },
-): Promise<void> {
+): Promise<'whole' | 'left' | 'broken'> {
   const deadline = setTimeout(() => response.destroy(), totalMs);
   const onClose = (): void => git.end('SIGTERM');
   response.on('close', onClose);
@@ -69,10 +74,15 @@ async function copyAnswer(
       if (!response.write(chunk)) await untilDrained(response, idleMs);
     }
     const code = await git.exited;
-    if (code === 0) endAnswer(response);
-    else if (response.headersSent) response.destroy();
-    else if (!response.destroyed)
-      throw unavailable('git could not serve the request', new Error(git.errors()));
+    if (response.destroyed) return 'left';
+    if (code === 0) {
+      endAnswer(response);
+      return 'whole';
+    }
+    if (!response.headersSent) throw unavailable('git could not serve the request', new Error(git.errors()));
+    // An answer that breaks off must look like it.
+    response.destroy();
+    return 'broken';
   } finally {
     clearTimeout(deadline);
     response.off('close', onClose);
