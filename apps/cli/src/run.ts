@@ -1,8 +1,10 @@
 import { isScope, SCOPES, type Scope } from '@sluice/access';
 import { Command, CommanderError, InvalidArgumentError, Option } from 'commander';
+import { addAuditCommands } from './audit-commands.ts';
 import { explain } from './command-error.ts';
 import { addEffect, listEffects, removeEffect, showEffect } from './effect-commands.ts';
 import { showLog } from './log-command.ts';
+import { setLimit, showLimit } from './limit-commands.ts';
 import { migrateDatabase } from './migrate-command.ts';
 import { showQueue, type QueueOptions } from './queue-command.ts';
 import { setRepo, showRepo, type RepoChanges } from './repo-commands.ts';
@@ -45,6 +47,8 @@ function createProgram(terminal: Terminal): Command {
   addEffectCommands(program, terminal);
   addQueueCommands(program, terminal);
   addRepoCommands(program, terminal);
+  addLimitCommands(program, terminal);
+  addAuditCommands(program, terminal);
   addTokenCommands(program, terminal);
   program
     .command('migrate')
@@ -126,6 +130,24 @@ function addRepoCommands(program: Command, terminal: Terminal): void {
     .addOption(new Option('--pause', 'start nothing of it').conflicts('resume'))
     .option('--resume', 'start its effects again')
     .action((repoId: string, options: SetOptions) => setRepo(terminal, repoId, changesOf(options)));
+}
+
+function addLimitCommands(program: Command, terminal: Terminal): void {
+  const limit = program.command('limit').description('limits of all repositories together');
+  limit
+    .command('show')
+    .description('the limits, and what runs')
+    .action(() => showLimit(terminal));
+  limit
+    .command('set')
+    .description('change the limits')
+    .option('--global-cap <n>', 'most effects at once, or none', orNone(whole(1, 2_147_483_647)))
+    .action(({ globalCap }: { globalCap?: number | 'none' }) =>
+      setLimit(
+        terminal,
+        globalCap === undefined ? {} : { globalCap: globalCap === 'none' ? null : globalCap },
+      ),
+    );
 }
 
 function addTokenCommands(program: Command, terminal: Terminal): void {
