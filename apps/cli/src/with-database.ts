@@ -17,7 +17,13 @@ export async function withAnyDatabase<T>(
   run: (db: Kysely<DB>) => Promise<T>,
 ): Promise<T> {
   const connectionString = await readDatabaseUrl(terminal.env);
-  const db = createDatabase({ connectionString, applicationName: 'sluice cli', connectionsMax: 1 });
+  const db = createDatabase({
+    connectionString,
+    applicationName: 'sluice cli',
+    connectionsMax: 1,
+    // Right for any pooler; what the other kind gains, one command would not notice.
+    pooler: 'transaction',
+  });
   try {
     return await run(db);
   } finally {

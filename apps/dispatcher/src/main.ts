@@ -54,6 +54,7 @@ async function run(
   const db = createDatabase({
     connectionString: settings.databaseUrl,
     applicationName: 'sluice dispatcher',
+    pooler: settings.pooler,
     onIdleError: (error) => log.warn({ event: 'database_connection_lost', error }),
   });
   await untilAnswered(() => assertUsable(db), {
@@ -92,7 +93,8 @@ async function run(
     graceMs,
     retentionDays,
     db,
-    connectionString: settings.databaseUrl,
+    // Such a pooler would take LISTEN and never tell: the queue is polled.
+    connectionString: settings.pooler === 'transaction' ? undefined : settings.databaseUrl,
     run: (effect, context) => runEffect(effect, context, runner),
     onEvent: (event) => logDispatchEvent(log, event),
   });

@@ -14,6 +14,7 @@ import {
 
 export type Settings = Readonly<{
   databaseUrl: string;
+  pooler: 'session' | 'transaction';
   pusherUrl: string;
   token: string | undefined;
   slots: number;
@@ -40,6 +41,12 @@ export function readDispatcherSettings(env: Readonly<Record<string, string | und
         parse: url(['postgres:', 'postgresql:']),
         example: 'postgres://sluice:password@127.0.0.1:5432/sluice',
         isSecret: true,
+      },
+      pooler: {
+        name: 'SLUICE_POOLER',
+        parse: oneOf('session', 'transaction'),
+        default: 'session',
+        example: 'transaction',
       },
       pusherUrl: {
         name: 'SLUICE_PUSHER_URL',

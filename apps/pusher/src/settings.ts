@@ -12,6 +12,7 @@ import {
 
 export type Settings = Readonly<{
   databaseUrl: string;
+  pooler: 'session' | 'transaction';
   listen: HostPort;
   dataDir: string;
   token: string | undefined;
@@ -38,6 +39,12 @@ export function readPusherSettings(env: Readonly<Record<string, string | undefin
         parse: url(['postgres:', 'postgresql:']),
         example: 'postgres://sluice:password@127.0.0.1:5432/sluice',
         isSecret: true,
+      },
+      pooler: {
+        name: 'SLUICE_POOLER',
+        parse: oneOf('session', 'transaction'),
+        default: 'session',
+        example: 'transaction',
       },
       listen: {
         name: 'SLUICE_LISTEN',

@@ -40,6 +40,7 @@ export async function startPusher(settings: Settings, log: Logger): Promise<Runn
   const db = createDatabase({
     connectionString: settings.databaseUrl,
     applicationName: 'sluice-pusher',
+    pooler: settings.pooler,
     queryTimeoutMs: QUERY_MS_MAX,
     onIdleError: (error) => log.warn({ event: 'database_connection_lost', error }),
   });
