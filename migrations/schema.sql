@@ -91,8 +91,6 @@ create table effect_claim (
   autovacuum_analyze_threshold=20000,
   autovacuum_vacuum_cost_delay=0
 );
-create index effect_claim_claimant_idx on effect_claim (claimant);
-create unique index effect_claim_number_idx on effect_claim (claim_number);
 
 -- A dedup key in force: enqueueing it again returns the effect it names.
 create table effect_dedup (

@@ -80,8 +80,8 @@ const STATEMENTS = [
   ) ${HOT}`,
   // No foreign key to effect_queue: its check locks, and so rewrites, the effect's row with each claim, and its trigger
   // runs once more with each completion. Measured: 30 % of both. The statements of queue-core remove the two together.
-  `create index effect_claim_claimant_idx on effect_claim (claimant)`,
-  `create unique index effect_claim_number_idx on effect_claim (claim_number)`,
+  // Nor an index by claimant or by claim number alone: claims are found by their effect or their repo, those of a lost
+  // dispatcher are looked for rarely and among few. Each index costs a claim a tenth.
   `comment on table effect_claim is 'An open claim: who runs which effect. Its own table, so that a claim does not rewrite the payload.'`,
   `comment on column effect_claim.repo_id is 'Repo of the effect; a repo''s claimed effects are counted here.'`,
   `comment on column effect_claim.claim_number is 'Never reused; taken under the repo''s turn lock, so that within a repo it rises in commit order.'`,

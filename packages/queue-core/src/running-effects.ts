@@ -34,10 +34,11 @@ export async function runningEffects(
     claimed_at: Date;
   }>`
     select c.effect_id, c.repo_id, q.name, c.attempt, c.claim_number, c.claimant, c.claimed_at
-      from ${table('effect_claim')} c join ${table('effect_queue')} q on q.effect_id = c.effect_id
-     where ${repoId === undefined ? sql`true` : sql`c.repo_id = ${repoId}`}
-     order by c.claim_number
-     limit ${limit}::int`.execute(db);
+      from (select * from ${table('effect_claim')}
+             where ${repoId === undefined ? sql`true` : sql`repo_id = ${repoId}`}
+             order by claim_number limit ${limit}::int) c
+      join ${table('effect_queue')} q on q.effect_id = c.effect_id
+     order by c.claim_number`.execute(db);
   return rows.map((row) => ({
     effectId: BigInt(row.effect_id) as EffectId,
     repoId: row.repo_id,

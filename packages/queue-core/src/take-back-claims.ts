@@ -44,7 +44,7 @@ export async function takeBackClaims(
   await sql`
     with closed as (
       delete from ${table('effect_claim')}
-       where claim_number = any(${claims.filter((claim) => !isLast(claim)).map((claim) => claim.claim_number)}::bigint[])
+       where effect_id = any(${claims.filter((claim) => !isLast(claim)).map((claim) => claim.effect_id)}::bigint[])
       returning effect_id
     )
     update ${table('effect_queue')} q set attempts = attempts + 1, last_error = ${reason}
