@@ -1,5 +1,6 @@
 import { CHANNELS, listen } from '@sluice/db';
 import type { Claim, ClaimedEffect } from '@sluice/queue-core/dispatcher';
+import { Arrivals } from './arrivals.ts';
 import { backoffMs } from './backoff.ts';
 import { Claimer } from './claimer.ts';
 import { bounded } from './clock.ts';
@@ -8,6 +9,7 @@ import type { EffectEnd } from './dispatch-event.ts';
 import type { DispatcherParts } from './dispatcher-parts.ts';
 import { Lease } from './lease.ts';
 import { LostClaims } from './lost-claims.ts';
+import { NewsRate } from './news-rate.ts';
 import { Rest } from './rest.ts';
 import type { RunResult } from './run-result.ts';
 import { Runner, type AbortCause } from './runner.ts';
@@ -35,19 +37,22 @@ export class Dispatcher {
   readonly #lostClaims: LostClaims;
   readonly #rest: Rest;
   readonly #wakeUp: WakeUp;
+  readonly #news: NewsRate;
+  readonly #arrivals: Arrivals;
   readonly #stopping = new AbortController();
   readonly #hurrying = new AbortController();
   readonly #counts = { claimed: 0, completed: 0, retried: 0, dead: 0, stale: 0, handedBack: 0 };
   #idleWaiters: (() => void)[] = [];
   #listener: AsyncDisposable | undefined;
   #claiming: Promise<void> | undefined;
-  #upkeeping: Promise<void> | undefined;
+  #upkeeping: Promise<unknown> | undefined;
   #stopped: Promise<void> | undefined;
 
   constructor(parts: DispatcherParts) {
     const { db, clock, emit } = parts;
     this.#parts = parts;
     this.#wakeUp = new WakeUp(clock);
+    this.#news = new NewsRate(clock);
     this.#claimer = new Claimer({ db, clock, emit, defaultCap: parts.repoCap });
     this.#completer = new Completer({
       db,
@@ -100,8 +105,23 @@ export class Dispatcher {
       pollMs: parts.pollMs,
       claimer: this.#claimer,
       wakeUp: this.#wakeUp,
+      news: this.#news,
       isListening: () => this.#listener !== undefined,
       currentId: () => this.#lease.id,
+    });
+    this.#arrivals = new Arrivals({
+      db,
+      clock,
+      // One that is never told, and has nothing to do, is left to the poll.
+      shouldLook: () => (this.#listener === undefined ? this.#runner.size > 0 : !this.#rest.isSleeping),
+      onArrived: (arrivals) => {
+        this.#news.note(arrivals.length);
+        const waiting = arrivals.filter(({ isWaiting }) => isWaiting);
+        for (const { repoId, effectId } of waiting) this.#claimer.hint(repoId, effectId);
+        if (waiting.length > 0) this.#wakeUp.ring();
+      },
+      onError: (error) => emit({ name: 'upkeep_failed', task: 'look_for_arrivals', error }),
+      stop: this.#stopping.signal,
     });
   }
 
@@ -117,7 +137,7 @@ export class Dispatcher {
     await this.#lease.begin();
     this.#listen();
     this.#claiming = this.#claimUntilStopped();
-    this.#upkeeping = this.#upkeep.run();
+    this.#upkeeping = Promise.all([this.#upkeep.run(), this.#arrivals.run()]);
   }
 
   async idle(): Promise<void> {
@@ -151,6 +171,7 @@ export class Dispatcher {
   #onNotification(payload: string): void {
     const [, effectId, repoId] = /^(\d{1,19}) (.+)$/.exec(payload) ?? [];
     if (effectId !== undefined && repoId !== undefined) this.#claimer.hint(repoId, BigInt(effectId));
+    this.#news.note(1);
     this.#wakeUp.ring();
   }
 

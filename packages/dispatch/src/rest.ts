@@ -4,6 +4,7 @@ import type { Kysely } from 'kysely';
 import type { Claimer } from './claimer.ts';
 import { BoundedCalls } from './bounded-calls.ts';
 import type { Clock } from './clock.ts';
+import type { NewsRate } from './news-rate.ts';
 import type { WakeUp } from './wake-up.ts';
 
 /**
@@ -16,19 +17,22 @@ const FULL_MS_MIN = 25;
 /** A call to the database that takes longer counts as failed. */
 const CALL_BOUND_MS = 15_000;
 
-/** What the loop does when there is nothing to claim: it says that it sleeps, looks once more, then waits for news. */
+/**
+ * What the loop does when there is nothing to claim: it says that it sleeps, looks once more, then waits for news. Asleep,
+ * it hears of each new effect; it stays asleep while it works, unless effects arrive so fast that enqueues should be
+ * spared the notifications.
+ */
 export class Rest {
   readonly #db: Kysely<DB>;
   readonly #calls: BoundedCalls;
   readonly #pollMs: number;
   readonly #claimer: Claimer;
   readonly #wakeUp: WakeUp;
+  readonly #news: NewsRate;
   readonly #isListening: () => boolean;
   readonly #currentId: () => string | undefined;
   #isSleeping = false;
   #looksLeft: number[] = [];
-  /** Claims in a row that brought something. */
-  #catches = 0;
   #fullMs = FULL_MS_MIN;
 
   constructor(options: {
@@ -37,6 +41,7 @@ export class Rest {
     pollMs: number;
     claimer: Claimer;
     wakeUp: WakeUp;
+    news: NewsRate;
     isListening: () => boolean;
     currentId: () => string | undefined;
   }) {
@@ -45,8 +50,14 @@ export class Rest {
     this.#pollMs = options.pollMs;
     this.#claimer = options.claimer;
     this.#wakeUp = options.wakeUp;
+    this.#news = options.news;
     this.#isListening = options.isListening;
     this.#currentId = options.currentId;
+  }
+
+  /** Whether enqueues are asked to notify. */
+  get isSleeping(): boolean {
+    return this.#isSleeping;
   }
 
   /** The registration is lost, and whether it sleeps with it; the next one is awake. */
@@ -57,15 +68,13 @@ export class Rest {
   /** A claim brought something. */
   async end(dispatcherId: string): Promise<void> {
     this.#fullMs = FULL_MS_MIN;
-    this.#catches += 1;
-    // One effect now and then is served faster asleep: each is announced, and nothing is written in between.
-    if (this.#catches > 1 && this.#isSleeping) await this.#setSleeping(dispatcherId, false);
+    // A few effects now and then are served faster asleep: each is announced, and nothing is written in between.
+    if (this.#isSleeping && this.#news.isBusy) await this.#setSleeping(dispatcherId, false);
   }
 
   /** A claim brought nothing, and there is nothing else to claim. `onNothing` hears when a second look agrees. */
   async begin(dispatcherId: string, onNothing: () => Promise<void>): Promise<void> {
-    this.#catches = 0;
-    if (this.#isListening() && !this.#isSleeping) {
+    if (this.#isListening() && !this.#isSleeping && !this.#news.isBusy) {
       await this.#setSleeping(dispatcherId, true);
       this.#looksLeft = [...LOOKS_AFTER_MS];
       await this.#claimer.sweep();

@@ -11,6 +11,8 @@ export class WakeUp {
   }
 
   ring(): void {
+    // Rung for each effect that ends: an abort that changes nothing would still make an exception each time.
+    if (this.#hasRung) return;
     this.#hasRung = true;
     this.#waiting?.abort();
   }

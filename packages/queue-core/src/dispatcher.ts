@@ -3,6 +3,7 @@
  * because an effect waiting to run is not repository state.
  */
 export { isRepoId } from './assert-argument.ts';
+export { arrivalsAfter, highestEffectId, type Arrival } from './arrivals.ts';
 export { effectId, type EffectId } from './effect-id.ts';
 export type { Claim, ClaimedEffect, Outcome } from './claim.ts';
 export { fairClaim, type ClaimFinding, type FairClaim, type FairClaimOptions } from './fair-claim.ts';
