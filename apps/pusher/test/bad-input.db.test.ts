@@ -5,7 +5,7 @@ import { commitFiles, defineEffect, makeRepo, type Git } from '@sluice/testkit';
 import { beforeEach, expect, test } from 'vitest';
 import { encodePkt, FLUSH } from '../src/wire/pkt-line.ts';
 import { packOf } from './pack-of.ts';
-import { preamble, send, sendPush } from './raw-push.ts';
+import { EMPTY_PACK, preamble, reportOf, send, sendPush } from './raw-push.ts';
 import { usePusher } from './use-pusher.ts';
 
 const pusher = usePusher();
@@ -155,6 +155,20 @@ test('a malformed definition refuses the push with line, column and what was exp
     'expected a file effect.yaml',
   );
   expect(await refNames()).toEqual([]);
+});
+
+test('a repository holds a bounded number of definitions', async () => {
+  const definition = await defineEffect(work, 'test', 'on: [refs/heads/*]\nrun: make\n');
+  await work(['push', '--quiet', remote, 'main', 'refs/meta/effects/test']);
+  const more = (count: number): Buffer =>
+    preamble(Array.from({ length: count }, (_, n) => ({ new: definition, name: `refs/meta/effects/e${n}` })));
+  const refused = await sendPush(remote, Buffer.concat([more(500), EMPTY_PACK]));
+  expect(reportOf(refused)).toContain('expected at most 500 effect definitions in a repository, got 501');
+  expect(await refNames()).toHaveLength(2);
+  expect(reportOf(await sendPush(remote, Buffer.concat([more(499), EMPTY_PACK])))).toContain(
+    'ok refs/meta/effects/e498',
+  );
+  await work(['push', '--quiet', remote, 'main:other']);
 });
 
 test('a corrupt pack is refused by git, and nothing is left of it', async () => {

@@ -158,6 +158,9 @@ async function causeEffects(
   };
 }
 
+/** Every push compares each of its refs with each definition of its repository. */
+const DEFINITIONS_MAX = 500;
+
 /** The definitions as they are after the push: a definition pushed together with a branch already applies to it. */
 async function readCurrentDefinitions(
   trx: Transaction<DB>,
@@ -165,6 +168,12 @@ async function readCurrentDefinitions(
 ): Promise<{ definitions: CurrentDefinition[]; broken: PushStory['broken'] }> {
   const rows = await readRefs(trx, push.repoId, { prefix: DEFINITION_PREFIX });
   if (rows.length === 0) return { definitions: [], broken: [] };
+  const hasPushedOne = push.edits.some(({ name, to }) => to !== null && name.startsWith(DEFINITION_PREFIX));
+  if (rows.length > DEFINITIONS_MAX && hasPushedOne) {
+    throw new PushRefused(
+      `expected at most ${DEFINITIONS_MAX} effect definitions in a repository, got ${rows.length}; delete some first`,
+    );
+  }
   const loaded = await push.definitionsAt(rows.map(({ oid }) => oid));
   const definitions: CurrentDefinition[] = [];
   const broken: { name: string; problem: string }[] = [];
