@@ -1,5 +1,6 @@
 import { Kysely, PostgresDialect, type LogConfig } from 'kysely';
 import pg from 'pg';
+import { dropWhenSilent } from './drop-when-silent.ts';
 import { PipeliningDialect } from './one-trip.ts';
 import { prepareMarked } from './prepared.ts';
 import { SCHEMA } from './schema.ts';
@@ -54,6 +55,7 @@ export function createPool(options: DatabaseOptions): pg.Pool {
   // unheard, its error event would end the process. The next statement fails instead.
   pool.on('connect', (client) => {
     client.on('error', () => {});
+    if (options.queryTimeoutMs !== undefined) dropWhenSilent(client);
     if (options.pooler !== 'transaction') prepareMarked(client);
   });
   return pool;

@@ -61,12 +61,14 @@ async function touchedIn<T>(db: Kysely<T>, statements: readonly RawBuilder<unkno
   }
 }
 
+type Scalar = string | number | bigint | boolean;
+
 /** A parameter as SQL text; of the kinds that statements of the queue have. */
 function literal(value: unknown): string {
   if (value === null || value === undefined) return 'null';
   const text = Array.isArray(value)
-    ? `{${value.map((item: unknown) => (item === null ? 'null' : JSON.stringify(String(item)))).join(',')}}`
-    : String(value);
+    ? `{${value.map((item: unknown) => (item === null ? 'null' : JSON.stringify(String(item as Scalar)))).join(',')}}`
+    : String(value as Scalar);
   return `'${text.replaceAll("'", "''")}'`;
 }
 
