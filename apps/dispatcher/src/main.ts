@@ -24,6 +24,8 @@ import { openWorkFolder } from './work-folder.ts';
 
 /** How long a start waits for a database that does not answer yet. */
 const START_MS_MAX = 60_000;
+/** A server that is silent for longer is taken for lost. */
+const QUERY_MS_MAX = 60_000;
 /** Beyond the grace for effects: for their claims, connections and folders. */
 const CLOSE_MS_MAX = 20_000;
 
@@ -54,6 +56,7 @@ async function run(
   const db = createDatabase({
     connectionString: settings.databaseUrl,
     applicationName: 'sluice dispatcher',
+    queryTimeoutMs: QUERY_MS_MAX,
     pooler: settings.pooler,
     onIdleError: (error) => log.warn({ event: 'database_connection_lost', error }),
   });
