@@ -2,6 +2,7 @@ import { Option, type Command } from 'commander';
 import { retireKey, showKeys } from './key-commands.ts';
 import { showOp } from './op-show-command.ts';
 import { verifyOps, type VerifyOptions } from './op-verify-command.ts';
+import { rebuild, type RebuildOptions } from './rebuild-command.ts';
 import type { Terminal } from './terminal.ts';
 
 /** The commands that read what pushes left behind. */
@@ -16,6 +17,12 @@ export function addAuditCommands(program: Command, terminal: Terminal): void {
     .addOption(new Option('--all', 'every repository'))
     .option('--key <file>', 'trust only the public keys in this file, not those that the database names')
     .action((repoId: string | undefined, options: VerifyOptions) => verifyOps(terminal, repoId, options));
+  program
+    .command('rebuild')
+    .description('after the queue was lost: enqueue what pushes asked for and has no result')
+    .option('--repo <repo>', 'only this repository')
+    .option('--dry-run', 'say what would come back, and write nothing')
+    .action((options: RebuildOptions) => rebuild(terminal, options));
   const key = program.command('key').description('the keys that pushers sign records with');
   key
     .command('list')

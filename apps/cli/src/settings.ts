@@ -11,8 +11,7 @@ export async function readDatabaseUrl(
 ): Promise<string> {
   const url = env['DATABASE_URL'] ?? '';
   if (url !== '') return checked(url, 'DATABASE_URL');
-  const dataDir = env['SLUICE_DATA_DIR'] || join(root, '.sluice');
-  const file = join(dataDir, 'local.json');
+  const file = join(readDataFolder(env, root), 'local.json');
   let text: string;
   try {
     text = await readFile(file, 'utf8');
@@ -41,5 +40,24 @@ function checked(url: string, where: string): string {
   throw new CommandError(
     `${where}: expected a URL that starts with postgres://, got something else`,
     'Set DATABASE_URL=postgres://user:password@host:5432/database.',
+  );
+}
+
+/** The pusher's data folder: `SLUICE_DATA_DIR`, or that of the local start. */
+export function readDataFolder(
+  env: Readonly<Record<string, string | undefined>>,
+  root = PROJECT_ROOT,
+): string {
+  return env['SLUICE_DATA_DIR'] || join(root, '.sluice');
+}
+
+/** The most effects of one push, as the pusher reads it. */
+export function readEffectsPerPush(env: Readonly<Record<string, string | undefined>>): number {
+  const text = env['SLUICE_EFFECTS_PER_PUSH'] ?? '';
+  if (text === '') return 1000;
+  if (/^[1-9]\d{0,5}$/.test(text)) return Number(text);
+  throw new CommandError(
+    `SLUICE_EFFECTS_PER_PUSH: expected a whole number, got ${JSON.stringify(text.slice(0, 60))}`,
+    'Set it as for the pusher, such as SLUICE_EFFECTS_PER_PUSH=1000, or leave it unset.',
   );
 }
