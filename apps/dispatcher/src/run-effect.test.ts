@@ -50,8 +50,9 @@ async function setUp({ token, objectFormat = 'sha1', runner: over = {}, cache: c
     order: WorkOrder,
     {
       signal = new AbortController().signal,
+      flush = () => Promise.resolve(),
       ...effect
-    }: Partial<EffectToRun> & { signal?: AbortSignal } = {},
+    }: Partial<EffectToRun> & { signal?: AbortSignal; flush?: () => Promise<void> } = {},
   ) =>
     runEffect(
       {
@@ -62,7 +63,7 @@ async function setUp({ token, objectFormat = 'sha1', runner: over = {}, cache: c
         payload: encodeWorkOrder(order),
         ...effect,
       },
-      { signal, log: (bytes) => Promise.resolve(void output.push(Buffer.from(bytes))) },
+      { signal, flush, log: (bytes) => Promise.resolve(void output.push(Buffer.from(bytes))) },
       runner,
     );
   const leftovers = async (): Promise<string[]> => readdir(join(workFolder.cacheDir, '..', 'runs'));
@@ -154,6 +155,15 @@ describe('runEffect', () => {
     await run(order);
     const { log } = await readResult(pusher, order);
     expect(log).toMatch(/^begin\nx+\n\[sluice: 4\d\d\d bytes are left out here\]\nx+end$/);
+  });
+
+  it('has all output stored before its result closes the claim', async () => {
+    const { pusher, run, text } = await setUp();
+    const order = await pusher.order({ a: '' }, 'run: echo all of it\n');
+    const seen: [string, boolean][] = [];
+    await run(order, { flush: async () => void seen.push([text(), await hasResult(pusher, order)]) });
+    expect(seen).toEqual([['all of it\n', false]]);
+    expect(await hasResult(pusher, order)).toBe(true);
   });
 
   it('stores a time-out', async () => {

@@ -82,6 +82,8 @@ export async function runEffect(
     executor: runner.executor.name,
     logBytesMissing: ended.bytesLost,
   };
+  // The pusher closes the claim together with the result, and a closed claim takes no output.
+  await context.flush();
   return await settle(effect, { order, result, log, folder, signal: context.signal }, runner);
 }
 

@@ -31,6 +31,7 @@ export class LogWriter {
   #seq = 0;
   #endBy = Infinity;
   #isStale = false;
+  #isFlushing = false;
   #writing: Promise<void> | undefined;
   #full = new AbortController();
   #room: PromiseWithResolvers<void> | undefined;
@@ -64,6 +65,17 @@ export class LogWriter {
     }
   }
 
+  /** Stores what was written so far, within the same bound as the end; more may follow. */
+  async flush(): Promise<void> {
+    if (this.#ended.signal.aborted) return await this.#writing;
+    this.#endBy = this.#clock.now() + STORE_BOUND_MS;
+    this.#isFlushing = true;
+    this.#full.abort();
+    await this.#writing;
+    this.#isFlushing = false;
+    if (!this.#ended.signal.aborted) this.#endBy = Infinity;
+  }
+
   /** Stores what is left and takes no more. Returns soon even if the database does not answer. */
   async end(): Promise<void> {
     this.#endBy = this.#clock.now() + STORE_BOUND_MS;
@@ -74,7 +86,7 @@ export class LogWriter {
 
   async #pump(): Promise<void> {
     while (this.#bytes > 0) {
-      if (this.#bytes < CHUNK_BYTES && !this.#ended.signal.aborted) {
+      if (this.#bytes < CHUNK_BYTES && !this.#isFlushing && !this.#ended.signal.aborted) {
         this.#full = new AbortController();
         await this.#clock.sleep(GATHER_MS, this.#full.signal);
       }

@@ -16,4 +16,9 @@ export interface RunContext {
   signal: AbortSignal;
   /** Stores output. Wait for it: it resolves when there is room for more. Never rejects; what cannot be stored is lost. */
   log: (bytes: Uint8Array) => Promise<void>;
+  /**
+   * Stores at once what was logged so far. For a run that has its claim completed by someone else, before it does: a
+   * closed claim takes no output. Never rejects, and returns soon even if the database does not answer.
+   */
+  flush: () => Promise<void>;
 }

@@ -99,7 +99,8 @@ export class Runner {
     };
     let result: RunResult;
     try {
-      result = await this.#run(effect, { signal: controller.signal, log: write });
+      const flush = async (): Promise<void> => await log?.flush();
+      result = await this.#run(effect, { signal: controller.signal, log: write, flush });
     } catch (error) {
       result = { status: 'error', message: describeError(error) };
     }

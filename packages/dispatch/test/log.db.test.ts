@@ -1,6 +1,6 @@
 import { createDatabase, table, type DB } from '@sluice/db';
 import { sql, type Kysely } from 'kysely';
-import type { Claim } from '@sluice/queue-core/dispatcher';
+import { dispatcherComplete, type Claim } from '@sluice/queue-core/dispatcher';
 import { startTcpProxy, useTestDatabase } from '@sluice/testkit';
 import { expect, test } from 'vitest';
 import { systemClock, type Clock } from '../src/clock.ts';
@@ -86,6 +86,39 @@ test('output after the end of a run is lost in silence', async () => {
   });
   await until('it is done', () => dispatcher.stats.completed === 1);
   await expect(late!(Buffer.from('late'))).resolves.toBeUndefined();
+});
+
+test('a flush stores what there is without waiting for more, and more may follow', async () => {
+  const claim = await openClaim();
+  // Time to gather output never passes by itself.
+  const sleep = (_: number, signal?: AbortSignal): Promise<void> =>
+    new Promise((resolve) => signal?.addEventListener('abort', () => resolve()));
+  const { writer } = writerOf(claim, { clock: { now: () => 0, sleep } });
+  const stored = async (): Promise<string> =>
+    Buffer.concat((await storedChunks(claim)).map(({ bytes }) => bytes)).toString();
+  await writer.flush();
+  for (const text of ['one ', 'two ']) await writer.write(Buffer.from(text));
+  await writer.flush();
+  expect(await stored()).toBe('one two ');
+  await writer.write(Buffer.from('three'));
+  expect(await stored()).toBe('one two ');
+  await writer.end();
+  expect(await stored()).toBe('one two three');
+});
+
+test('a run whose claim is completed elsewhere keeps its output if it flushes first', async () => {
+  await enqueue(database.db, ['a'], 1);
+  let claimed: Claim | undefined;
+  const dispatcher = await start(async (effect, { log, flush }) => {
+    claimed = effect;
+    await log(Buffer.from('all of it'));
+    await flush();
+    await dispatcherComplete(database.db, effect, { outcome: 'pass' });
+    return { status: 'settled' };
+  });
+  await dispatcher.idle();
+  const chunks = await storedChunks(claimed);
+  expect(Buffer.concat(chunks.map(({ bytes }) => bytes)).toString()).toBe('all of it');
 });
 
 test('a writer that is faster than the database has to wait', async () => {
