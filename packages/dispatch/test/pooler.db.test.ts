@@ -1,10 +1,9 @@
 import { createDatabase, migrate, type DB } from '@sluice/db';
 import { enqueueEffect, enqueueEffects } from '@sluice/queue-core/repo';
-import { useEmptyDatabase } from '@sluice/testkit';
+import { PGBOUNCER_CONNECTIONS, startPgBouncer, useEmptyDatabase, type PgBouncer } from '@sluice/testkit';
 import { sql, type Kysely } from 'kysely';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { names, PASS, useDispatchers } from './dispatchers.ts';
-import { SERVER_CONNECTIONS, startPgBouncer, type PgBouncer } from './pgbouncer.ts';
 import { until } from './until.ts';
 
 const database = useEmptyDatabase();
@@ -71,7 +70,7 @@ test('two dispatchers that only poll run everything once, by fewer connections t
   expect(await pooled.selectFrom('effect_claim').selectAll().execute()).toEqual([]);
   expect(both.flatMap((dispatcher) => dispatcher.of('claim_failed'))).toEqual([]);
   expect(servers).toBeGreaterThan(0);
-  expect(servers).toBeLessThanOrEqual(SERVER_CONNECTIONS);
+  expect(servers).toBeLessThanOrEqual(PGBOUNCER_CONNECTIONS);
 });
 
 async function serverConnections(): Promise<number> {

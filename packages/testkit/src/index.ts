@@ -9,6 +9,7 @@ export {
   type GitResult,
 } from './git.ts';
 export { spawnApp, type SpawnAppOptions, type SpawnedApp } from './spawn-app.ts';
+export { PGBOUNCER_CONNECTIONS, startPgBouncer, type PgBouncer } from './start-pgbouncer.ts';
 export { startTcpProxy, type TcpProxy } from './tcp-proxy.ts';
 export { makeTempFolder, useTempFolder } from './temp-folder.ts';
 export { useEmptyDatabase, useTestDatabase, type TestDatabase } from './test-database.ts';

@@ -3,8 +3,9 @@ import { accessSync, constants } from 'node:fs';
 import { chmod, writeFile } from 'node:fs/promises';
 import { delimiter, join } from 'node:path';
 import { createPool } from '@sluice/db';
-import { freePort, makeTempFolder } from '@sluice/testkit';
-import { until } from './until.ts';
+import { freePort } from '@sluice/local-postgres';
+import { vi } from 'vitest';
+import { makeTempFolder } from './temp-folder.ts';
 
 export interface PgBouncer extends AsyncDisposable {
   /** The same database, through the pooler. */
@@ -12,7 +13,7 @@ export interface PgBouncer extends AsyncDisposable {
 }
 
 /** Connections to the server that all clients of a pooler share. */
-export const SERVER_CONNECTIONS = 3;
+export const PGBOUNCER_CONNECTIONS = 3;
 const NOBODY = 65_534;
 
 /** Starts PgBouncer in transaction mode in front of the given database, with fewer connections than clients. */
@@ -40,10 +41,13 @@ export async function startPgBouncer(databaseUrl: string): Promise<PgBouncer> {
   const url = new URL(databaseUrl);
   url.hostname = '127.0.0.1';
   url.port = String(port);
-  await until('PgBouncer answers', async () => {
-    if (child.exitCode !== null) throw new Error(`PgBouncer ended with ${child.exitCode}:\n${said}`);
-    return await answers(url.href);
-  });
+  await vi.waitUntil(
+    async () => {
+      if (child.exitCode !== null) throw new Error(`PgBouncer ended with ${child.exitCode}:\n${said}`);
+      return await answers(url.href);
+    },
+    { timeout: 30_000, interval: 20 },
+  );
   return {
     url: url.href,
     async [Symbol.asyncDispose]() {
@@ -85,7 +89,7 @@ function configOf(server: URL, port: number): string {
     'unix_socket_dir =',
     'auth_type = any',
     'ignore_startup_parameters = extra_float_digits',
-    `default_pool_size = ${SERVER_CONNECTIONS}`,
+    `default_pool_size = ${PGBOUNCER_CONNECTIONS}`,
     'max_client_conn = 200',
     '',
   ].join('\n');
