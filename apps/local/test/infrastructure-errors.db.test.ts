@@ -63,19 +63,19 @@ test('a pusher that cannot be reached is waited for, and the effect runs when it
 
 test('an effect whose commit cannot be fetched is retried, and passes when it can', async () => {
   const { db } = database;
+  const kind = await system.startPusher({ SLUICE_TOKEN: 'mine' });
   const strict = await system.startPusher({ SLUICE_TOKEN: 'another' });
-  const target = { host: '127.0.0.1', port: Number(new URL(strict.url).port) };
+  const target = { host: '127.0.0.1', port: Number(new URL(kind.url).port) };
   await using proxy = await startTcpProxy(target);
-  await push(strict.url.replace('//', '//ada:another@'), 'infra/refused', { maxAttempts: 50 });
   await system.startDispatcher({
-    pusherUrl: proxy.through(strict.url).replace(/\/$/, ''),
+    pusherUrl: proxy.through(kind.url).replace(/\/$/, ''),
     env: { SLUICE_TOKEN: 'mine' },
   });
+  target.port = Number(new URL(strict.url).port);
+  await push(strict.url.replace('//', '//ada:another@'), 'infra/refused', { maxAttempts: 50 });
   const failed = await untilAttemptFailed('infra/refused');
   expect(failed.last_error).toContain('git fetch');
-  strict.signal('SIGTERM');
-  await strict.exited(60_000);
-  target.port = Number(new URL((await system.startPusher({ SLUICE_TOKEN: 'mine' })).url).port);
+  target.port = Number(new URL(kind.url).port);
   const done = await untilEffect(db, 'infra/refused', { state: 'done' });
   expect(done.outcome).toBe('pass');
   expect(done.attempts).toBeGreaterThan(1);
