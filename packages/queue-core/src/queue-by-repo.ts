@@ -63,7 +63,7 @@ interface Row {
 }
 
 /** The statement behind {@link queueByRepo}. */
-export function queueByRepoStatement({ repoId, after = '', limit = 100 }: Request) {
+function queueByRepoStatement({ repoId, after = '', limit = 100 }: Request) {
   if (repoId !== undefined) assertRepoId('repoId', repoId);
   assertWhole('limit', limit, 1, LIMIT_MAX);
   const queue = table('effect_queue');

@@ -22,7 +22,7 @@ export async function queueTotals(db: Kysely<DB>): Promise<QueueTotals> {
 }
 
 /** The statement behind {@link queueTotals}. */
-export function queueTotalsStatement() {
+function queueTotalsStatement() {
   const next = (previous: ReturnType<typeof sql>) => sql`
     select q.repo_id from ${table('effect_queue')} q
      where q.run_at is null and q.repo_id > ${previous}
