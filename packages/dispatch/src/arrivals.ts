@@ -1,7 +1,8 @@
 import type { DB } from '@sluice/db';
 import { arrivalsAfter, highestEffectId, type Arrival } from '@sluice/queue-core/dispatcher';
 import type { Kysely } from 'kysely';
-import { bounded, type Clock } from './clock.ts';
+import { BoundedCalls } from './bounded-calls.ts';
+import type { Clock } from './clock.ts';
 
 /** Between two looks while awake; and between two moments at which it is asked whether to look. */
 const LOOK_MS = 10;
@@ -23,6 +24,7 @@ const CALL_BOUND_MS = 15_000;
 export class Arrivals {
   readonly #db: Kysely<DB>;
   readonly #clock: Clock;
+  readonly #looks: BoundedCalls;
   readonly #shouldLook: () => boolean;
   readonly #onArrived: (arrivals: readonly Arrival[]) => void;
   readonly #onError: (error: unknown) => void;
@@ -42,6 +44,7 @@ export class Arrivals {
   }) {
     this.#db = options.db;
     this.#clock = options.clock;
+    this.#looks = new BoundedCalls(options.clock);
     this.#shouldLook = options.shouldLook;
     this.#onArrived = options.onArrived;
     this.#onError = options.onError;
@@ -54,7 +57,7 @@ export class Arrivals {
       let pauseMs = LOOK_MS;
       if (this.#shouldLook()) {
         try {
-          await bounded(this.#clock, CALL_BOUND_MS, 'a look for arrivals', this.#look());
+          await this.#looks.run(CALL_BOUND_MS, 'a look for arrivals', () => this.#look());
         } catch (error) {
           this.#marks = [];
           this.#onError(error);

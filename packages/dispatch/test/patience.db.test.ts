@@ -74,7 +74,8 @@ test('an effect that is due in a month makes it neither start early nor look aga
   await dispatcher.stop();
   expect(dispatcher.stats.claimed).toBe(0);
   expect(warnings).not.toContain('TimeoutOverflowWarning');
-  expect(slept.length).toBeLessThan(200);
+  // The pauses of a tight loop; how many longer ones there are depends on how busy the machine is.
+  expect(slept.filter((ms) => ms <= 10).length).toBeLessThan(20);
 });
 
 test('a wait that is longer than a timer can hold is cut, not taken for none', async () => {
