@@ -5,9 +5,10 @@ import { table } from '@sluice/db';
 import { commitPush, loadServerKey, lockRepo, registerServerKey, type ServerKey } from '@sluice/ref-store';
 import { makeTempFolder, useTempFolder, useTestDatabase } from '@sluice/testkit';
 import { sql, type RawBuilder } from 'kysely';
-import { beforeAll, describe, expect, it } from 'vitest';
+import { beforeAll, describe, expect, it, vi } from 'vitest';
 import { runCli } from './run-cli.ts';
 
+vi.setConfig({ testTimeout: 300_000 });
 const database = useTestDatabase();
 const temporary = useTempFolder();
 const env = () => ({ DATABASE_URL: database.url });
@@ -61,7 +62,6 @@ describe('sluice op verify', () => {
     const whole = { code: 0, stdout: `${repoId}: 1000 pushes, all fits\n`, stderr: '' };
     expect(await cli('op', 'verify', repoId)).toEqual(whole);
 
-    const record = (n: number) => sql`${table('op_record')} where push_id = ${pushIds[n]}`;
     const setNumbers = (numbers: Record<number, bigint>) => [
       sql`alter table ${table('op_record')} drop constraint op_record_seq_is_unique`,
       ...Object.entries(numbers).map(
@@ -70,7 +70,7 @@ describe('sluice op verify', () => {
       ),
       sql`alter table ${table('op_record')} add constraint op_record_seq_is_unique unique (repo_id, seq)`,
     ];
-    const tampering: [RawBuilder<unknown>[], string | RegExp, RawBuilder<unknown>[]][] = [
+    const tampering: [RawBuilder<unknown>[], string, RawBuilder<unknown>[]][] = [
       [
         [
           sql`update ${table('op_record')} set body = set_byte(body, 60, get_byte(body, 60) # 1) where push_id = ${pushIds[700]}`,
@@ -100,7 +100,7 @@ describe('sluice op verify', () => {
         setNumbers({ 300: 301n, 301: 302n }),
       ],
       [
-        [sql`delete from ${record(400)}`],
+        [sql`delete from ${table('op_record')} where push_id = ${pushIds[400]}`],
         `push ${pushIds[401]}: expected number 401, got 402: push ${pushIds[400]}, which it names as the one before, is missing`,
         [],
       ],
@@ -113,7 +113,6 @@ describe('sluice op verify', () => {
       expect(heading).toMatch(/^verify\/api: (1000|999) pushes$/);
       expect(stderr).toMatch(/^sluice: 1 of 1 repository does not fit what was signed\n {2}next: /);
       for (const change of undo) await change.execute(db);
-      if (undo.length > 0) expect(await cli('op', 'verify', repoId)).toEqual(whole);
     }
   });
 
