@@ -22,6 +22,11 @@ const UNCONFIRMED_MAX = 5_000;
 const CLAIM_BACKOFF = { minMs: 50, maxMs: 5_000 };
 /** Pause when all repos in question are locked by other claimers: about as long as their claims take. */
 const CONTENDED_MS = 4;
+/**
+ * Between two claims while most slots are taken, so that slots that become free one by one are filled by few claims: one
+ * claim of one effect costs the server as much as one of twenty.
+ */
+const PACE_MS = 4;
 /** Bounds of the last steps of a stop. */
 const ABORT_BOUND_MS = 5_000;
 const CONFIRM_BOUND_MS = 5_000;
@@ -41,6 +46,7 @@ export class Dispatcher {
   readonly #arrivals: Arrivals;
   readonly #stopping = new AbortController();
   readonly #hurrying = new AbortController();
+  #claimedAt = -Infinity;
   readonly #counts = { claimed: 0, completed: 0, retried: 0, dead: 0, stale: 0, handedBack: 0 };
   #idleWaiters: (() => void)[] = [];
   #listener: AsyncDisposable | undefined;
@@ -221,6 +227,12 @@ export class Dispatcher {
       await this.#wakeUp.wait(pollMs);
       return;
     }
+    const sinceClaimMs = clock.now() - this.#claimedAt;
+    if (free < slots / 3 && sinceClaimMs < PACE_MS) {
+      await clock.sleep(PACE_MS - sinceClaimMs, this.#stopping.signal);
+      return;
+    }
+    this.#claimedAt = clock.now();
     const { effects, isContended } = await this.#claimer.claim(id, free);
     this.#take(id, effects);
     if (effects.length > 0) await this.#rest.end(id);
