@@ -43,7 +43,7 @@ create table dispatcher (
   slots integer not null,
   -- Dead when its heartbeat is older than this, in milliseconds by the database clock.
   lease_ms integer not null,
-  -- It found nothing and waits: an enqueue sends a notification only if somebody sleeps.
+  -- It wants to hear of each new effect: an enqueue sends a notification only if a dispatcher does. False while effects arrive fast.
   is_sleeping boolean not null default false,
   -- When it registered.
   started_at timestamp with time zone not null default now(),

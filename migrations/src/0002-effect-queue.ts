@@ -178,7 +178,7 @@ const STATEMENTS = [
   `comment on column dispatcher.pid is 'Its process id on that host.'`,
   `comment on column dispatcher.slots is 'Most effects it runs at once.'`,
   `comment on column dispatcher.lease_ms is 'Dead when its heartbeat is older than this, in milliseconds by the database clock.'`,
-  `comment on column dispatcher.is_sleeping is 'It found nothing and waits: an enqueue sends a notification only if somebody sleeps.'`,
+  `comment on column dispatcher.is_sleeping is 'It wants to hear of each new effect: an enqueue sends a notification only if a dispatcher does. False while effects arrive fast.'`,
   `comment on column dispatcher.started_at is 'When it registered.'`,
   `comment on column dispatcher.heartbeat_at is 'Last heartbeat, by the database clock.'`,
 

@@ -60,7 +60,7 @@ export interface Dispatcher {
    */
   host: string;
   /**
-   * It found nothing and waits: an enqueue sends a notification only if somebody sleeps.
+   * It wants to hear of each new effect: an enqueue sends a notification only if a dispatcher does. False while effects arrive fast.
    */
   is_sleeping: Generated<boolean>;
   /**

@@ -62,7 +62,7 @@ export async function unregisterDispatcher(db: Kysely<DB>, dispatcherId: string)
   });
 }
 
-/** Says whether the dispatcher waits to be woken: an enqueue sends a notification only while one does. */
+/** Says whether the dispatcher wants to hear of each new effect: an enqueue sends a notification only while one does. */
 export async function setSleeping(db: Kysely<DB>, dispatcherId: string, isSleeping: boolean): Promise<void> {
   assertDispatcherId(dispatcherId);
   await db
