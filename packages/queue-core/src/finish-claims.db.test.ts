@@ -74,7 +74,8 @@ test('each field of a claim counts, also where another finish of the batch has t
   }
   const late = { ...one, claimNumber: one.claimNumber - 1n };
   const accepted = await finishClaims(database.db, [late, three, one, late].map(done));
-  expect(accepted.toSorted()).toEqual([one.claimNumber, three.claimNumber].toSorted());
+  expect(accepted).toHaveLength(2);
+  expect(new Set(accepted)).toEqual(new Set([one.claimNumber, three.claimNumber]));
   const open = await database.db.selectFrom('effect_claim').select('claim_number').execute();
   expect(open.map((row) => row.claim_number)).toContain(two.claimNumber);
 });
