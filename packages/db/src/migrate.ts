@@ -1,6 +1,8 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { migrationProvider } from '@sluice/migrations';
 import { sql, type Kysely, type Transaction } from 'kysely';
-import { Migrator, type MigrationResult } from 'kysely/migration';
+import { Migrator, type Migration, type MigrationProvider, type MigrationResult } from 'kysely/migration';
+import { sqlState } from './postgres-errors.ts';
 import { SCHEMA } from './schema.ts';
 import type { DB } from './tables.generated.ts';
 
@@ -8,9 +10,19 @@ import type { DB } from './tables.generated.ts';
 const MIGRATION_LOCK = 5_108_302_197n;
 
 /**
+ * A change of a table waits for everybody who has it open, and everybody who comes later waits behind the change. So it
+ * waits for a moment only, lets those pass, and tries again.
+ */
+const LOCK_TIMEOUT = '1s';
+const TRIES = 30;
+const PAUSE_MS = 1_000;
+const LOCK_NOT_AVAILABLE = '55P03';
+
+/**
  * Brings the database to the newest migration and returns what was applied. Safe when several processes call it at
  * once: they take turns under a transaction-level lock, which (unlike a session-level one) also holds through a
- * transaction-mode pooler. All migrations of one call commit together or not at all.
+ * transaction-mode pooler. All migrations of one call commit together or not at all. Where a table is in use they are
+ * tried again for a minute, and fail then: nobody else is held up for longer than a second.
  */
 export function migrate(db: Kysely<DB>): Promise<MigrationResult[]> {
   return inMigrator(db, (migrator) => migrator.migrateToLatest());
@@ -28,9 +40,53 @@ export function migrateDown(db: Kysely<DB>): Promise<MigrationResult[]> {
   });
 }
 
+/**
+ * The migrations, each with two things around it: the migrator sets a lock timeout of its own, an hour, so ours is set
+ * when a step begins; and it ends a failed turn with a statement that fails too, so the first error is kept.
+ */
+function impatient(onError: (error: unknown) => void): MigrationProvider {
+  const around = (step: Migration['up'] | undefined) => async (db: Kysely<unknown>) => {
+    try {
+      await sql`select set_config('lock_timeout', ${LOCK_TIMEOUT}, true)`.execute(db);
+      await step?.(db);
+    } catch (error) {
+      onError(error);
+      throw error;
+    }
+  };
+  return {
+    async getMigrations() {
+      const migrations = Object.entries(await migrationProvider.getMigrations());
+      return Object.fromEntries(
+        migrations.map(([name, migration]) => [
+          name,
+          {
+            up: around((db) => migration.up(db)),
+            down: around((db) => migration.down?.(db) ?? Promise.resolve()),
+          },
+        ]),
+      );
+    },
+  };
+}
+
 type Outcome = Awaited<ReturnType<Migrator['migrateToLatest']>>;
 
 async function inMigrator(
+  db: Kysely<DB>,
+  run: (migrator: Migrator) => Promise<Outcome>,
+): Promise<MigrationResult[]> {
+  for (let tries = 1; ; tries += 1) {
+    try {
+      return await inTurn(db, run);
+    } catch (error) {
+      if (sqlState(error) !== LOCK_NOT_AVAILABLE || tries === TRIES) throw error;
+      await sleep(PAUSE_MS);
+    }
+  }
+}
+
+async function inTurn(
   db: Kysely<DB>,
   run: (migrator: Migrator) => Promise<Outcome>,
 ): Promise<MigrationResult[]> {
@@ -38,14 +94,18 @@ async function inMigrator(
     await sql`select pg_advisory_xact_lock(${MIGRATION_LOCK})`.execute(trx);
     await sql`create schema if not exists ${sql.id(SCHEMA)}`.execute(trx);
     await sql`select set_config('search_path', ${SCHEMA}, true)`.execute(trx);
-    const { error, results } = await run(
-      new Migrator({
-        db: trx.withoutPlugins() as Transaction<DB>,
-        provider: migrationProvider,
-        migrationTableSchema: SCHEMA,
-      }),
-    );
-    if (error !== undefined) throw error as Error;
+    let first: unknown;
+    const provider = impatient((error) => (first ??= error));
+    const migrator = new Migrator({
+      db: trx.withoutPlugins() as Transaction<DB>,
+      provider,
+      migrationTableSchema: SCHEMA,
+    });
+    const { error, results } = await run(migrator).catch((thrown: unknown) => ({
+      error: thrown,
+      results: [],
+    }));
+    if (error !== undefined) throw (first ?? error) as Error;
     return results ?? [];
   });
 }
