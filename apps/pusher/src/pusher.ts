@@ -6,6 +6,7 @@ import type { GitSlots } from './git/git-slots.ts';
 import type { RefCache } from './git/ref-cache.ts';
 import type { KeyedTurns } from './keyed-turns.ts';
 import type { PusherMetrics } from './pusher-metrics.ts';
+import type { GovernanceReader } from './push/governance.ts';
 import type { DefinitionReader } from './push/read-definitions.ts';
 import type { Settings } from './settings.ts';
 
@@ -21,6 +22,9 @@ export interface Pusher {
   /** One commit per repository at a time. */
   commitTurns: KeyedTurns;
   definitions: DefinitionReader;
+  governance: GovernanceReader;
+  /** Git makes the nonces of push certificates with it. */
+  nonceSeed: string;
   /** A folder without git configuration. */
   home: string;
   hooksFolder: string;

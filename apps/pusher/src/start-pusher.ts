@@ -14,6 +14,8 @@ import { createHandler } from './http/handle-request.ts';
 import { KeyedTurns } from './keyed-turns.ts';
 import { createPusherMetrics } from './pusher-metrics.ts';
 import type { Pusher } from './pusher.ts';
+import { nonceSeed } from './push/certificate-nonce.ts';
+import { GovernanceReader } from './push/governance.ts';
 import { DefinitionReader } from './push/read-definitions.ts';
 import type { Settings } from './settings.ts';
 
@@ -64,6 +66,8 @@ export async function startPusher(settings: Settings, log: Logger): Promise<Runn
       slots: new GitSlots({ max: settings.gitProcesses, waitMs: SLOT_WAIT_MS }),
       commitTurns: new KeyedTurns(),
       definitions: new DefinitionReader(),
+      governance: new GovernanceReader(),
+      nonceSeed: nonceSeed(key),
       hooksFolder: await writeHooks(dataDir),
     };
     const removed = await sweepQuarantine(dataDir, HOUR_MS);

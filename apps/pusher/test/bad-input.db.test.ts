@@ -223,8 +223,13 @@ test('the probe ahead of a large push is answered, and makes nothing', async () 
 test('limits on refs, options and certificates are refused with a report', async () => {
   const many = Array.from({ length: 20_001 }, (_, n) => ({ new: commit, name: `refs/heads/${n}` }));
   expect((await sendPush(remote, preamble(many))).text).toContain('at most 20000 refs');
-  const certificate = Buffer.concat([encodePkt('push-cert\0report-status\n'), FLUSH]);
-  expect((await sendPush(remote, certificate)).text).toContain('unpack signed pushes are not taken here');
+  const certificate = Buffer.concat([
+    ...['push-cert\0report-status\n', 'x\n', 'push-cert-end\n'].map(encodePkt),
+    FLUSH,
+  ]);
+  expect((await sendPush(remote, certificate)).text).toContain(
+    'unpack expected a push certificate with one signature',
+  );
   const options = Buffer.concat([
     preamble([{ new: commit, name: 'refs/heads/x' }], 'report-status push-options'),
     ...Array.from({ length: 100 }, () => encodePkt('x')),

@@ -1,3 +1,11 @@
+export {
+  attestationLevel,
+  CONFIG_REF,
+  parsePolicy,
+  POLICY_FILE,
+  type AttestationLevel,
+  type Policy,
+} from './attestation-policy.ts';
 export { concurrencyGroup } from './concurrency-group.ts';
 export { dedupKey } from './dedup-key.ts';
 export { DEFINITION_FILE, DEFINITION_LIMITS, type EffectDefinition } from './effect-definition.ts';
@@ -5,8 +13,10 @@ export { DEFINITION_PREFIX, isEffectName, META_PREFIX, RESULT_PREFIX, resultRef 
 export { environment } from './environment.ts';
 export { matchEffect, type Match, type TriggerEdit } from './match-effect.ts';
 export { parseDefinition, type ParsedDefinition } from './parse-definition.ts';
+export { MEMBER_FILE, MEMBER_PREFIX, parseMember, type Member, type Role } from './parse-member.ts';
 export { planEffects, type CurrentDefinition, type EffectPlan } from './plan-effects.ts';
 export type { Problem } from './read-yaml.ts';
+export { publicKeyOf } from './ssh-public-key.ts';
 export {
   buildWorkOrder,
   decodeWorkOrder,

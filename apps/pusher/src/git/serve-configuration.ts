@@ -1,3 +1,4 @@
+import { NONCE_SECONDS_MAX } from '../push/certificate-nonce.ts';
 import type { ConfigEntry } from './git-environment.ts';
 
 const RESULTS = 'refs/meta/results';
@@ -24,11 +25,13 @@ export interface ReceivePackConfiguration {
   pushBytesMax: number;
   /** The one result ref that a claim may write; null: an ordinary push. */
   claimRef: string | null;
+  /** Lets clients sign; null: there is nobody whose signature could be checked. */
+  nonceSeed: string | null;
 }
 
 /** For `git receive-pack`: objects are kept as packs, checked and made durable, and every ref goes to proc-receive. */
 export function receivePackConfiguration(options: ReceivePackConfiguration): ConfigEntry[] {
-  const { folder, hooksFolder, pushBytesMax, claimRef } = options;
+  const { folder, hooksFolder, pushBytesMax, claimRef, nonceSeed } = options;
   return [
     ...common(folder),
     ['core.hooksPath', hooksFolder],
@@ -40,6 +43,12 @@ export function receivePackConfiguration(options: ReceivePackConfiguration): Con
     ['receive.shallowUpdate', 'false'],
     ['receive.advertisePushOptions', 'true'],
     ['transfer.fsckObjects', 'true'],
+    ...(nonceSeed === null
+      ? []
+      : ([
+          ['receive.certNonceSeed', nonceSeed],
+          ['receive.certNonceSlop', String(NONCE_SECONDS_MAX)],
+        ] as const)),
     // A push is always shown every ref that is not hidden, and thousands of results would slow each one down.
     ['receive.hideRefs', RESULTS],
     ...(claimRef === null ? [] : [['receive.hideRefs', `!${claimRef}`] as const]),

@@ -10,6 +10,7 @@ import { readGit } from '../git/read-git.ts';
 import { ensureRepoFolder } from '../git/repo-folder.ts';
 import type { Pusher } from '../pusher.ts';
 import { readClaimRef } from '../push/claim-ref.ts';
+import { hasMembers } from '../push/governance.ts';
 import { encodePkt, FLUSH } from '../wire/pkt-line.ts';
 import { answer } from './answer.ts';
 import { HttpError } from './http-error.ts';
@@ -61,7 +62,11 @@ async function toPush(pusher: Pusher, address: RepoAddress): Promise<Subject> {
   const folder = repo?.folder ?? (await emptyRepository(pusher, address));
   if (claimRef !== null) return { folder, config: claimAdvertisementConfiguration(folder, claimRef) };
   const { pushBytesMax } = settings;
-  return { folder, config: receivePackConfiguration({ folder, hooksFolder, pushBytesMax, claimRef }) };
+  const nonceSeed = repo !== undefined && (await hasMembers(pusher.db, repoId)) ? pusher.nonceSeed : null;
+  return {
+    folder,
+    config: receivePackConfiguration({ folder, hooksFolder, pushBytesMax, claimRef, nonceSeed }),
+  };
 }
 
 /**

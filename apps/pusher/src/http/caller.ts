@@ -14,6 +14,8 @@ export interface Caller {
   signer: string | null;
   /** Judges by what was known when the request came. */
   judge(scope: Scope, repoId: string): Denial | null;
+  /** Whether its credentials open every repository with every right. */
+  isServerAdmin: boolean;
   /** Whether it may see what concerns the whole server. */
   judgeServer(): Denial | null;
   /** Whether its credentials still hold: a push may take longer than a revocation. */
@@ -24,6 +26,7 @@ export interface Caller {
 export const ANYONE: Caller = {
   signer: null,
   judge: () => null,
+  isServerAdmin: true,
   judgeServer: () => null,
   judgeAgain: () => Promise.resolve(null),
 };
@@ -42,6 +45,7 @@ export function tokenCaller(token: FoundToken, text: string): Caller {
       if (hasScope(scopes, scope)) return null;
       return deny(`expected a token with ${scope} for ${repoId}, got one with ${scopes.join(', ')}`);
     },
+    isServerAdmin: token.standing === 'valid' && repoPattern === '*' && hasScope(scopes, 'admin'),
     judgeServer: () => {
       const gone = judgeStanding(token);
       if (gone !== null) return gone;

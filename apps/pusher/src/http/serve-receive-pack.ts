@@ -6,9 +6,11 @@ import { ensureRepoFolder, repoFolder } from '../git/repo-folder.ts';
 import { receivePackConfiguration } from '../git/serve-configuration.ts';
 import type { Pusher } from '../pusher.ts';
 import { readClaimRef } from '../push/claim-ref.ts';
+import { admitSignature, type Signature } from '../push/admit-signature.ts';
+import { nonceFault } from '../push/certificate-nonce.ts';
 import { decidePush, isSameList } from '../push/decide-push.ts';
-import { judgeCommands, refuseAll, type GateRules } from '../push/push-gate.ts';
-import { runReceivePack } from '../push/receive-pack.ts';
+import { judgeCommands, refuseAll, reportsOf, type GateRules } from '../push/push-gate.ts';
+import { runReceivePack, type CertificateFacts } from '../push/receive-pack.ts';
 import { PktLineError } from '../wire/pkt-line.ts';
 import {
   parsePreamble,
@@ -84,10 +86,23 @@ export async function serveReceivePack(
   const isAdmin = caller.judge('admin', address.repoId) === null;
   const reports = judgeCommands(commands, { ...target, isAdmin });
   if (reports !== null) return await refuse(capabilities, { refs: reports, lines: [] });
+  const { preamble } = opening;
+  const admission = await admitSignature(pusher, { ...target, repoId: address.repoId, preamble, caller });
+  if ('refused' in admission)
+    return await refuse(capabilities, { refs: reportsOf(commands, admission.refused), lines: [] });
+  const { signature } = admission;
   await ensureRepoFolder(target.folder, address.repoId, target.objectFormat);
   const release = await pusher.slots.take(address.repoId);
   try {
-    await receive(pusher, { address, target: { ...target, isAdmin }, caller, opening, body, response });
+    await receive(pusher, {
+      address,
+      target: { ...target, isAdmin },
+      caller,
+      signature,
+      opening,
+      body,
+      response,
+    });
   } finally {
     release();
   }
@@ -143,6 +158,8 @@ interface Target {
   folder: string;
   objectFormat: ObjectFormat;
   claimRef: string | null;
+  /** Whether the push would make the repository. */
+  isFirst: boolean;
 }
 
 async function findTarget(
@@ -156,7 +173,8 @@ async function findTarget(
   const claimRef = claimNumber === undefined ? null : await readClaimRef(pusher.db, { repoId, claimNumber });
   if (claimNumber !== undefined && claimRef === null) return 'claim_is_gone';
   const objectFormat = state?.objectFormat ?? preamble.objectFormat;
-  return { folder: repoFolder(pusher.settings.dataDir, repoId, objectFormat), objectFormat, claimRef };
+  const folder = repoFolder(pusher.settings.dataDir, repoId, objectFormat);
+  return { folder, objectFormat, claimRef, isFirst: state === undefined };
 }
 
 async function receive(
@@ -165,12 +183,13 @@ async function receive(
     address: RepoAddress;
     target: Target & GateRules;
     caller: Caller;
+    signature: Signature | null;
     opening: Opening;
     body: AsyncGenerator<Buffer, void, void>;
     response: ServerResponse;
   },
 ): Promise<void> {
-  const { address, target, response } = push;
+  const { address, target, signature, response } = push;
   const { preamble, bytes } = push.opening;
   const { hooksFolder, settings } = pusher;
   let announced: readonly Command[] = [];
@@ -183,6 +202,7 @@ async function receive(
         hooksFolder,
         pushBytesMax: settings.pushBytesMax,
         claimRef: target.claimRef,
+        nonceSeed: signature === null ? null : pusher.nonceSeed,
       }),
     }),
     isBanded: preamble.capabilities.has('side-band-64k'),
@@ -193,16 +213,23 @@ async function receive(
       if (!response.headersSent) response.writeHead(200, { ...NO_CACHE, 'content-type': RESULT_TYPE });
       response.write(chunk);
     },
-    onPreReceive: (commands) => {
+    onPreReceive: (commands, certificate) => {
       announced = commands;
-      return isSameList(commands, preamble.commands)
-        ? null
+      const refusal = isSameList(commands, preamble.commands)
+        ? signatureFault(signature, certificate)
         : 'git read another list of refs than this server';
+      if (refusal !== null) {
+        pusher.metrics.pushes.inc({ outcome: 'refused' });
+        const { repoId } = address;
+        pusher.log.info({ event: 'push_refused', repo_id: repoId, refs: commands.length, reason: refusal });
+      }
+      return refusal;
     },
     onProcReceive: async (commands) =>
       await decidePush(pusher, {
         ...target,
         caller: push.caller,
+        signature,
         repoId: address.repoId,
         claimNumber: address.claimNumber ?? null,
         announced,
@@ -226,6 +253,14 @@ async function receive(
   if (end.isAnswered) endAnswer(response);
   else response.destroy();
   await refresh(pusher, address.repoId);
+}
+
+/** Git is the authority over what it read: the certificate has to be the one that was checked, and its nonce ours. */
+function signatureFault(signature: Signature | null, { oid, nonceStatus }: CertificateFacts): string | null {
+  if (signature === null) return null;
+  return oid === signature.certOid
+    ? nonceFault(nonceStatus)
+    : 'git read another push certificate than this server';
 }
 
 /** Lets the next reader find the refs on disk up to date. Nothing depends on it: every reader looks by itself. */

@@ -18,7 +18,10 @@ import {
 } from '@sluice/ref-store';
 import { sql, type Kysely, type Transaction } from 'kysely';
 import type { Caller } from '../http/caller.ts';
+import type { Signature } from './admit-signature.ts';
 import { explainPush, type PushStory } from './explain-push.ts';
+import type { Governance } from './governance.ts';
+import { judgeSignature } from './judge-signature.ts';
 import type { FactsByOid } from './object-facts.ts';
 import type { LoadedDefinition } from './read-definitions.ts';
 import type { Result } from './read-result.ts';
@@ -34,7 +37,11 @@ export interface PushToCommit {
   effectsMax: number;
   skipReason: string | null;
   /** Who pushes. */
-  caller: Pick<Caller, 'signer' | 'judgeAgain'>;
+  caller: Pick<Caller, 'signer' | 'judgeAgain' | 'isServerAdmin'>;
+  /** Who signed it, and what. */
+  signature: Signature | null;
+  /** Reads who may sign, once the repository is locked. */
+  governanceNow: (trx: Transaction<DB>) => Promise<Governance | null>;
   /** Set for a dispatcher's result push: the claim it completes, and what the result says. */
   result: { claimNumber: bigint; content: Result } | null;
   /** Called when only COMMIT is left: from then on, and not before, the push may be accepted. */
@@ -54,9 +61,15 @@ export type CommitOutcome =
   /** Nothing was written. Each ref has its reason, or all have the same one. */
   | { status: 'refused'; reasons: ReadonlyMap<string, string> | string };
 
-/** Ends the transaction without a trace; the reason goes to the client for every ref. */
+/** Ends the transaction without a trace; the reason goes to the client for every ref, or each gets its own. */
 class PushRefused extends Error {
   override readonly name = 'PushRefused';
+  readonly reasons: ReadonlyMap<string, string> | string;
+
+  constructor(reasons: ReadonlyMap<string, string> | string) {
+    super('the push is refused');
+    this.reasons = reasons;
+  }
 }
 
 /**
@@ -71,7 +84,7 @@ export async function commitInTransaction(
   try {
     return await inBoundedTransaction(db, (trx) => commit(trx, key, push));
   } catch (error) {
-    if (error instanceof PushRefused) return { status: 'refused', reasons: error.message };
+    if (error instanceof PushRefused) return { status: 'refused', reasons: error.reasons };
     throw error;
   }
 }
@@ -88,11 +101,14 @@ async function commit(trx: Transaction<DB>, key: ServerKey, push: PushToCommit):
   if (repo === undefined) throw new PushRefused('no such repository');
   if (repo.objectFormat !== objectFormat) throw new PushRefused(`expected a ${repo.objectFormat} push`);
   const claim = push.result === null ? null : await checkClaim(trx, push);
+  const member = push.result === null ? await findSigner(trx, push) : null;
+  const signer = member === null ? push.caller.signer : `member:${member}`;
   const outcome = await commitPush(trx, {
     repo,
     edits: push.edits,
-    signer: push.caller.signer,
+    signer,
     key,
+    ...(member === null ? {} : { certificate: push.signature!.certificate }),
     ...(push.skipReason === null ? {} : { noEffects: push.skipReason }),
   });
   if (outcome.status === 'refused') {
@@ -104,11 +120,26 @@ async function commit(trx: Transaction<DB>, key: ServerKey, push: PushToCommit):
     return { status: 'unchanged', lines: ['every ref was like that already'] };
   const committed = await causeEffects(trx, push, {
     pushId: outcome.pushId,
+    signer,
     applied: outcome.applied,
     claim,
   });
   push.onReady(committed);
   return committed;
+}
+
+/** The member whose signature counts; members and policy may have changed since the push was let in. */
+async function findSigner(trx: Transaction<DB>, push: PushToCommit): Promise<string | null> {
+  const governance = await push.governanceNow(trx);
+  if (governance === null && push.signature === null) return null;
+  if (governance === null) throw new PushRefused('the members of this repository are gone');
+  const judgement = judgeSignature(governance, {
+    refs: push.edits.map(({ name }) => name),
+    key: push.signature?.key ?? null,
+    isServerAdmin: push.caller.isServerAdmin,
+  });
+  if ('refused' in judgement) throw new PushRefused(judgement.refused);
+  return judgement.signer;
 }
 
 /** An accepted push survives a crash of the database also where the operator gave that up for everything else. */
@@ -122,16 +153,17 @@ async function causeEffects(
   push: PushToCommit,
   {
     pushId,
+    signer,
     applied,
     claim,
-  }: { pushId: string; applied: readonly AppliedEdit[]; claim: ClaimedEffect | null },
+  }: { pushId: string; signer: string | null; applied: readonly AppliedEdit[]; claim: ClaimedEffect | null },
 ): Promise<CommittedPush> {
   const { repoId } = push;
   const { definitions, broken } = await readCurrentDefinitions(trx, push);
   const plan = planEffects({
     repoId,
     pushId,
-    signer: push.caller.signer,
+    signer,
     applied,
     definitions,
     facts: push.facts,

@@ -4,11 +4,13 @@ import type { Caller } from '../http/caller.ts';
 import type { Pusher } from '../pusher.ts';
 import type { Command } from '../wire/preamble.ts';
 import type { RefReport } from '../wire/report-status.ts';
+import type { Signature } from './admit-signature.ts';
 import { commitPushForSure } from './commit-push.ts';
 import type { CommitOutcome } from './commit-transaction.ts';
+import { judgeGoverning } from './judge-governing.ts';
 import { judgeObjects } from './judge-objects.ts';
 import { readObjectFacts } from './object-facts.ts';
-import { judgeCommands, NOT_APPLIED, refuseAll, type GateRules } from './push-gate.ts';
+import { judgeCommands, NOT_APPLIED, refuseAll, reportsOf, type GateRules } from './push-gate.ts';
 import { readResult, type Result } from './read-result.ts';
 import type { Decision } from './receive-pack.ts';
 
@@ -23,6 +25,7 @@ export interface PushToDecide extends GateRules {
   commands: readonly Command[];
   skipReason: string | null;
   caller: Caller;
+  signature: Signature | null;
 }
 
 /** Decides a push: checks what git does not, commits, and says what becomes of each ref. Never throws. */
@@ -56,7 +59,10 @@ async function decide(pusher: Pusher, push: PushToDecide): Promise<Decision> {
     to !== null && name.startsWith(DEFINITION_PREFIX) && facts.get(to)?.kind === 'commit' ? [to] : [],
   );
   const definitions = await pusher.definitions.read(pushedDefinitions, git);
-  const faults = judgeObjects(edits, facts, definitions);
+  const faults = new Map([
+    ...judgeObjects(edits, facts, definitions),
+    ...(await judgeGoverning(pusher.governance, edits, facts, git)),
+  ]);
   if (faults.size > 0) return refuse(pusher, push, reportsOf(commands, faults));
   const result = push.claimNumber === null ? null : await readResult(edits[0]!.to!, git);
   if (typeof result === 'string') return refuse(pusher, push, refuseAll(commands, result));
@@ -76,7 +82,8 @@ async function commit(
   },
 ): Promise<CommitOutcome> {
   const { edits, facts, result } = prepared;
-  const { repoId, objectFormat, claimNumber, skipReason, caller } = push;
+  const { repoId, objectFormat, claimNumber, skipReason, caller, signature } = push;
+  const git = { folder: push.folder, home: pusher.home };
   return await commitPushForSure(
     { db: pusher.db, key: pusher.key, log: pusher.log, databaseWaitMs: pusher.settings.databaseWaitMs },
     {
@@ -84,10 +91,12 @@ async function commit(
       objectFormat,
       edits,
       facts,
-      definitionsAt: (oids) => pusher.definitions.read(oids, { folder: push.folder, home: pusher.home }),
+      definitionsAt: (oids) => pusher.definitions.read(oids, git),
+      governanceNow: (trx) => pusher.governance.read(trx, repoId, git),
       effectsMax: pusher.settings.effectsPerPushMax,
       skipReason,
       caller,
+      signature,
       result: result === null || claimNumber === null ? null : { claimNumber, content: result },
     },
   );
@@ -96,12 +105,7 @@ async function commit(
 function conclude(pusher: Pusher, push: PushToDecide, outcome: CommitOutcome): Decision {
   const { commands, repoId } = push;
   if (outcome.status === 'refused') {
-    const { reasons } = outcome;
-    return refuse(
-      pusher,
-      push,
-      typeof reasons === 'string' ? refuseAll(commands, reasons) : reportsOf(commands, reasons),
-    );
+    return refuse(pusher, push, reportsOf(commands, outcome.reasons));
   }
   pusher.metrics.pushes.inc({ outcome: outcome.status });
   if (outcome.status === 'committed') {
@@ -130,10 +134,6 @@ function refuse(pusher: Pusher, push: PushToDecide, reports: RefReport[]): Decis
     reason,
   });
   return { reports, lines: [] };
-}
-
-function reportsOf(commands: readonly Command[], reasons: ReadonlyMap<string, string>): RefReport[] {
-  return commands.map(({ name }) => ({ name, reason: reasons.get(name.toString('utf8')) ?? NOT_APPLIED }));
 }
 
 function toEdit({ name, oldOid, newOid }: Command, objectFormat: ObjectFormat): RefEdit {

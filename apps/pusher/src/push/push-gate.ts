@@ -30,6 +30,15 @@ export function refuseAll(commands: readonly Command[], reason: string): RefRepo
   return commands.map(({ name }) => ({ name, reason }));
 }
 
+/** One reason for all refs, or one for each ref that has a fault. */
+export function reportsOf(
+  commands: readonly Command[],
+  reasons: ReadonlyMap<string, string> | string,
+): RefReport[] {
+  if (typeof reasons === 'string') return refuseAll(commands, reasons);
+  return commands.map(({ name }) => ({ name, reason: reasons.get(name.toString('utf8')) ?? NOT_APPLIED }));
+}
+
 function judgeCommand({ name, oldOid, newOid }: Command, rules: GateRules, seen: Set<string>): string | null {
   const bad = checkRefName(name);
   if (bad !== null) return `bad name: ${bad}`;

@@ -2,6 +2,7 @@ import { once } from 'node:events';
 import { pipeline, type Readable, type Writable } from 'node:stream';
 import { HOOK_PIPES, LIST_END, VERDICT_OK } from '../git/write-hooks.ts';
 import { startGit, type GitProcess } from '../git/start-git.ts';
+import { PktLineError } from '../wire/pkt-line.ts';
 import type { Command } from '../wire/preamble.ts';
 import {
   PROC_RECEIVE_HELLO,
@@ -20,8 +21,8 @@ export interface ReceivePackOptions {
   input: AsyncIterable<Buffer>;
   /** Gets git's answer as it comes, with the lines of {@link Decision} in it. */
   onOutput: (chunk: Buffer) => void;
-  /** Git's own list, before the objects leave quarantine. A text refuses the push. */
-  onPreReceive: (commands: Command[]) => string | null;
+  /** Git's own list, before the objects leave quarantine. A text refuses the push and is shown to the client. */
+  onPreReceive: (commands: Command[], certificate: CertificateFacts) => string | null;
   /**
    * Git's list once the objects are in place: decides the push. Called only after the client has sent everything; from
    * then on git is left to finish, whoever leaves.
@@ -29,6 +30,12 @@ export interface ReceivePackOptions {
   onProcReceive: (commands: Command[]) => Promise<Decision>;
   /** Longest time until the decision begins. */
   timeoutMs: number;
+}
+
+/** What git found out about a push certificate; empty texts if there was none. */
+export interface CertificateFacts {
+  oid: string;
+  nonceStatus: string;
 }
 
 export interface Decision {
@@ -59,7 +66,7 @@ export async function runReceivePack(options: ReceivePackOptions): Promise<Recei
   const input = feed(git, options.input);
   const output = copyOutput(git, injector, options.onOutput);
   const conversations = [
-    servePreReceive(git, options),
+    servePreReceive(git, injector, options),
     serveProcReceive(git, async (commands) => {
       // Git has the whole pack by now. Whatever follows it is dropped, and must not keep the client from finishing.
       git.stdin.destroy();
@@ -127,14 +134,24 @@ async function copyOutput(
   }
 }
 
-async function servePreReceive(git: GitProcess, { onPreReceive }: ReceivePackOptions): Promise<void> {
+async function servePreReceive(
+  git: GitProcess,
+  injector: SidebandInjector,
+  { onPreReceive }: ReceivePackOptions,
+): Promise<void> {
   const answer = git.pipes[HOOK_PIPES.toPreReceive]!;
   let text: Buffer = Buffer.alloc(0);
   const end = Buffer.from(`\n${LIST_END}\n`);
   for await (const chunk of git.pipes[HOOK_PIPES.fromPreReceive] as Readable as AsyncIterable<Buffer>) {
     text = Buffer.concat([text, chunk]);
     if (!text.subarray(-end.length).equals(end)) continue;
-    const refusal = onPreReceive(readList(text.subarray(0, -end.length)));
+    const lineEnd = text.indexOf(0x0a);
+    const facts = /^([0-9a-f]*) ([A-Z]*)$/.exec(text.toString('latin1', 0, lineEnd));
+    if (facts === null) throw new PktLineError('expected "<certificate> <nonce status>" from pre-receive');
+    const [, oid = '', nonceStatus = ''] = facts;
+    const list = text.subarray(lineEnd + 1, Math.max(lineEnd + 1, text.length - end.length));
+    const refusal = onPreReceive(readList(list), { oid, nonceStatus });
+    if (refusal !== null) injector.show([refusal]);
     answer.end(refusal === null ? `${VERDICT_OK}\n` : 'refused\n');
   }
 }

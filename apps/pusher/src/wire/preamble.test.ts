@@ -21,6 +21,7 @@ test('commands and capabilities are read, and the pack begins where the list end
     capabilities: new Set(['report-status', 'side-band-64k', 'object-format=sha1', 'agent=git/2.39.5']),
     objectFormat: 'sha1',
     pushOptions: [],
+    certificate: null,
     bytes: bytes.length,
   });
 });
@@ -76,7 +77,7 @@ test.each([
     Buffer.alloc(10_001, encodePkt(`${zero} ${oid} refs/heads/${'x'.repeat(9000)}`)),
     '10000 bytes',
   ],
-  ['a certificate', list(`push-cert${capabilities}`, 'certificate version 0.1\n'), 'signed pushes'],
+  ['a bad certificate', list(`push-cert${capabilities}`, 'x\n', 'push-cert-end\n'), 'got none.'],
   ['an unknown hash', list(`${zero} ${oid} refs/heads/main\0object-format=md5`), 'sha1 or sha256'],
   [
     'too many options',
@@ -85,5 +86,21 @@ test.each([
   ],
 ])('%s is refused with the reason', (_, bytes, reason) => {
   expect(() => parsePreamble(bytes, limits)).toThrow(PreambleRefused);
+  expect(() => parsePreamble(bytes, limits)).toThrow(reason);
+});
+
+test.each([
+  ['that does not end', list(`push-cert${capabilities}`, 'x\n'), 'push-cert-end'],
+  [
+    'beside a ref',
+    list(`push-cert${capabilities}`, 'x\n', 'push-cert-end\n', `${zero} ${oid} refs/heads/a`),
+    'signed refs alone',
+  ],
+  [
+    'beside another',
+    list('push-cert\n', 'push-cert-end\n', 'push-cert\n', 'push-cert-end\n'),
+    'one push certificate',
+  ],
+])('a certificate %s is malformed', (_, bytes, reason) => {
   expect(() => parsePreamble(bytes, limits)).toThrow(reason);
 });

@@ -1,3 +1,4 @@
+import { parseCertificate, type Certificate } from './certificate.ts';
 import { chomp, decodePkt, PktLineError } from './pkt-line.ts';
 
 /** What a push asks for a ref, as the client sent it: nothing in it is trusted. */
@@ -16,6 +17,8 @@ export interface Preamble {
   capabilities: Set<string>;
   objectFormat: ObjectFormat;
   pushOptions: string[];
+  /** A signed push: what was signed, which the commands are then read from. */
+  certificate: Certificate | null;
   /** Length of the preamble: the pack, if any, begins here. */
   bytes: number;
 }
@@ -51,11 +54,16 @@ export function parsePreamble(bytes: Buffer, limits: PreambleLimits): Preamble |
     capabilities: new Set(),
     objectFormat: 'sha1',
     pushOptions: [],
+    certificate: null,
     bytes: 0,
   };
-  const commands = readList(bytes, preamble, limits, (packet) => takeCommand(packet, preamble, limits));
-  if (commands === 'incomplete') return null;
-  if (commands === 0) return 'probe';
+  const signed = new CertificateReader();
+  const packets = readList(bytes, preamble, limits, (packet) => {
+    if (!signed.take(packet, preamble)) takeCommand(packet, preamble, limits);
+  });
+  if (packets === 'incomplete') return null;
+  if (packets === 0) return 'probe';
+  signed.finish(preamble, limits);
   preamble.objectFormat = readObjectFormat(preamble);
   if (!preamble.capabilities.has('push-options')) return preamble;
   const options = readList(bytes, preamble, limits, (packet) => takePushOption(packet, preamble, limits));
@@ -84,22 +92,55 @@ function readList(
   }
 }
 
+const CERTIFICATE_BEGIN = 'push-cert';
+const CERTIFICATE_END = 'push-cert-end\n';
+
+/** Gathers the packets of a push certificate. */
+class CertificateReader {
+  #parts: Buffer[] | null = null;
+  #isOpen = false;
+
+  /** Takes a packet that belongs to a certificate; false if it does not. */
+  take(packet: Buffer, preamble: Preamble): boolean {
+    if (this.#isOpen) {
+      if (packet.toString('latin1') === CERTIFICATE_END) this.#isOpen = false;
+      else this.#parts!.push(packet);
+      return true;
+    }
+    if (chomp(splitCapabilities(packet, preamble)).toString('latin1') !== CERTIFICATE_BEGIN) return false;
+    if (this.#parts !== null) throw new PktLineError('expected one push certificate');
+    this.#parts = [];
+    this.#isOpen = true;
+    return true;
+  }
+
+  /** Puts the certificate and its commands into the preamble. */
+  finish(preamble: Preamble, { refsMax }: PreambleLimits): void {
+    if (this.#parts === null) return;
+    if (this.#isOpen) throw new PktLineError('expected push-cert-end');
+    if (preamble.commands.length > 0) throw new PktLineError('expected signed refs alone');
+    const certificate = parseCertificate(Buffer.concat(this.#parts), { refsMax });
+    if (typeof certificate === 'string') throw new PreambleRefused(`${certificate}.`, preamble);
+    preamble.certificate = certificate;
+    preamble.commands = certificate.commands;
+  }
+}
+
+/** The first packet of all also says what the client can do. */
+function splitCapabilities(packet: Buffer, preamble: Preamble): Buffer {
+  const nul = packet.indexOf(0);
+  if (nul === -1 || preamble.commands.length > 0) return packet;
+  const words = chomp(packet.subarray(nul + 1))
+    .toString('latin1')
+    .split(' ');
+  preamble.capabilities = new Set(words.filter((word) => word !== ''));
+  return packet.subarray(0, nul);
+}
+
 const COMMAND = /^([0-9a-f]{40}|[0-9a-f]{64}) ([0-9a-f]{40}|[0-9a-f]{64}) ([^]+)$/;
 
 function takeCommand(packet: Buffer, preamble: Preamble, limits: PreambleLimits): void {
-  let line = packet;
-  const nul = packet.indexOf(0);
-  if (nul !== -1 && preamble.commands.length === 0) {
-    line = packet.subarray(0, nul);
-    const words = chomp(packet.subarray(nul + 1))
-      .toString('latin1')
-      .split(' ');
-    preamble.capabilities = new Set(words.filter((word) => word !== ''));
-  }
-  const text = chomp(line).toString('latin1');
-  if (text === 'push-cert') {
-    throw new PreambleRefused('signed pushes are not taken here. Push with --no-signed.', preamble);
-  }
+  const text = chomp(splitCapabilities(packet, preamble)).toString('latin1');
   // Whether a shallow clone may push is git's to say: it knows which commits are here already.
   if (/^shallow [0-9a-f]+$/.test(text)) return;
   const match = COMMAND.exec(text);

@@ -1,0 +1,60 @@
+import { MEMBER_PREFIX } from '@sluice/effect-spec';
+import { hashObject, type ObjectFormat, type Oid } from '@sluice/ref-store';
+import type { Caller } from '../http/caller.ts';
+import type { Pusher } from '../pusher.ts';
+import type { Preamble } from '../wire/preamble.ts';
+import { judgeSignature, type Judgement } from './judge-signature.ts';
+import { isSignedBy, judgeCertificate, keyOfSignature } from './verify-certificate.ts';
+
+/** A signature that was checked. Whether its key may do what it signed is judged again when the push commits. */
+export interface Signature {
+  /** The public key that made it. */
+  key: string;
+  certificate: Buffer;
+  /** What git has to call the certificate, if it read the same one. */
+  certOid: Oid;
+}
+
+export interface PushToAdmit {
+  repoId: string;
+  folder: string;
+  objectFormat: ObjectFormat;
+  preamble: Preamble;
+  caller: Caller;
+  /** Set for a dispatcher's result push, which stands for its claim and not for a member. */
+  claimRef: string | null;
+  /** Whether the push would make the repository. */
+  isFirst: boolean;
+}
+
+/** Judges a push by its signature, as far as that is possible before git reads it. */
+export async function admitSignature(
+  pusher: Pusher,
+  { repoId, folder, objectFormat, preamble, caller, claimRef, isFirst }: PushToAdmit,
+): Promise<{ signature: Signature | null } | Extract<Judgement, { refused: unknown }>> {
+  const { certificate, commands, pushOptions } = preamble;
+  const governance =
+    isFirst || claimRef !== null
+      ? null
+      : await pusher.governance.read(pusher.db, repoId, { folder, home: pusher.home });
+  if (governance === null) {
+    if (certificate === null) return { signature: null };
+    return {
+      refused: `expected an unsigned push: there is nothing below ${MEMBER_PREFIX} to check a signature against`,
+    };
+  }
+  const key = certificate === null ? null : (keyOfSignature(certificate.signature) ?? null);
+  if (certificate !== null && key === null) return { refused: 'expected a signature with an SSH key' };
+  const refs = commands.map(({ name }) => name.toString('utf8'));
+  const judgement = judgeSignature(governance, { refs, key, isServerAdmin: caller.isServerAdmin });
+  if ('refused' in judgement) return judgement;
+  if (certificate === null || key === null || judgement.signer === null) return { signature: null };
+  const fault = judgeCertificate(certificate, { repoId, pushOptions });
+  if (fault !== null) return { refused: fault };
+  // One process per push, and no more of them at once than of any other kind.
+  const release = await pusher.slots.take(repoId);
+  const isGood = await isSignedBy(certificate, key).finally(release);
+  if (!isGood) return { refused: 'the signature is not one over this push certificate' };
+  const { bytes } = certificate;
+  return { signature: { key, certificate: bytes, certOid: hashObject(objectFormat, 'blob', bytes) } };
+}

@@ -1,0 +1,37 @@
+import { MEMBER_PREFIX } from '@sluice/effect-spec';
+import type { RefEdit } from '@sluice/ref-store';
+import type { LookUpOptions } from '../git/look-up-objects.ts';
+import { isGoverning, memberNameFault, type GovernanceReader } from './governance.ts';
+import type { FactsByOid } from './object-facts.ts';
+
+/** Why a member or a policy may not become what the push says, by ref name: one that means nothing locks everybody out. */
+export async function judgeGoverning(
+  reader: GovernanceReader,
+  edits: readonly RefEdit[],
+  facts: FactsByOid,
+  git: Omit<LookUpOptions, 'withContent'>,
+): Promise<Map<string, string>> {
+  const faults = new Map<string, string>();
+  const governing = edits.filter(({ name }) => isGoverning(name));
+  const refs = governing.flatMap(({ name, to }) =>
+    to !== null && facts.get(to)?.kind === 'commit' ? [{ name, oid: to }] : [],
+  );
+  const loaded = await reader.load(refs, git);
+  for (const { name, to } of governing) {
+    const fault =
+      to === null ? deletionFault(name) : (memberNameFault(name) ?? contentFault(loaded.get(name)));
+    if (fault !== null) faults.set(name, fault);
+  }
+  return faults;
+}
+
+/** Without a policy the defaults hold; a member that is gone could come back as somebody else. */
+function deletionFault(name: string): string | null {
+  if (!name.startsWith(MEMBER_PREFIX)) return null;
+  return 'a member is not deleted: push a member.yaml with "revoked: true"';
+}
+
+function contentFault(loaded: { problem: string } | object | undefined): string | null {
+  if (loaded === undefined) return 'expected a commit';
+  return 'problem' in loaded ? loaded.problem : null;
+}
