@@ -1,5 +1,7 @@
+import { createDatabase } from '@sluice/db';
 import { dispatcherRequeueStale } from '@sluice/queue-core/dispatcher';
 import { useTestDatabase } from '@sluice/testkit';
+import { sql } from 'kysely';
 import { expect, onTestFinished, test, vi } from 'vitest';
 import { systemClock } from '../src/clock.ts';
 import { enqueue, PASS, useDispatchers } from './dispatchers.ts';
@@ -46,6 +48,34 @@ test('its heart goes on beating while it waits for what runs, so that nobody tak
   expect(runs).toBe(1);
   const rows = await db.selectFrom('effect').select(['state', 'attempts']).execute();
   expect(rows).toEqual([{ state: 'done', attempts: 1 }]);
+});
+
+test('while an effect runs, its dispatcher keeps no transaction open', async () => {
+  const { db } = database;
+  await using own = createDatabase({ connectionString: database.url, applicationName: 'running' });
+  await enqueue(db, ['a', 'b'], 1);
+  const mayEnd = Promise.withResolvers<void>();
+  const dispatcher = await start(
+    async (_, { log }) => {
+      await log(Buffer.from('started'));
+      await mayEnd.promise;
+      return PASS;
+    },
+    { db: own },
+  );
+  await until('both run', () => dispatcher.stats.running === 2);
+  // One that passes is a beat or a look for work: there is a moment without any.
+  await until('no transaction is open', async () => {
+    const { rows } = await sql`select pid from pg_stat_activity
+      where datname = current_database() and application_name = 'running' and xact_start is not null`.execute(
+      db,
+    );
+    return rows.length === 0;
+  });
+  expect(dispatcher.stats.running).toBe(2);
+  mayEnd.resolve();
+  await until('both are done', () => dispatcher.stats.completed === 2);
+  await dispatcher.stop();
 });
 
 test('an effect that is due in a month makes it neither start early nor look again and again', async () => {
