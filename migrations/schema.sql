@@ -269,6 +269,21 @@ create table op_record (
   constraint push_id_is_an_oid CHECK (push_id ~ '^([0-9a-f]{40}|[0-9a-f]{64})$'::text)
 );
 
+-- A push certificate that was used. The signed text counts once, whatever its signature looks like: some kinds of signature have several spellings.
+create table push_certificate (
+  -- Repository.
+  repo_id text collate "C" not null,
+  -- SHA-256 of the text that was signed; the nonce in it is of this repository and this server.
+  signed_hash bytea not null,
+  -- The push it was used for.
+  push_id text collate "C" not null,
+  constraint push_certificate_pkey PRIMARY KEY (repo_id, signed_hash),
+  constraint push_certificate_push_id_fkey FOREIGN KEY (push_id) REFERENCES op_record(push_id) ON DELETE CASCADE,
+  constraint push_certificate_repo_id_fkey FOREIGN KEY (repo_id) REFERENCES repo(repo_id) ON DELETE CASCADE,
+  constraint signed_hash_is_of_sha256 CHECK (octet_length(signed_hash) = 32)
+);
+create index push_certificate_of_push_idx on push_certificate (push_id);
+
 -- Limits of the whole queue: one row.
 create table queue_limit (
   -- Always true.

@@ -2,12 +2,14 @@ import type { Migration, MigrationProvider } from 'kysely/migration';
 import * as repositories from './0001-repositories.ts';
 import * as effectQueue from './0002-effect-queue.ts';
 import * as accessTokens from './0003-access-tokens.ts';
+import * as pushCertificates from './0004-push-certificates.ts';
 
 /** Every migration by name, in order. A shipped migration is never edited: add the next number. */
 const MIGRATIONS: Record<string, Migration> = {
   '0001-repositories': repositories,
   '0002-effect-queue': effectQueue,
   '0003-access-tokens': accessTokens,
+  '0004-push-certificates': pushCertificates,
 };
 
 /** The one source of migrations for the apps, the tests and kysely-ctl. */

@@ -354,6 +354,21 @@ export interface OpRecord {
   signer: string | null;
 }
 
+export interface PushCertificate {
+  /**
+   * The push it was used for.
+   */
+  push_id: string;
+  /**
+   * Repository.
+   */
+  repo_id: string;
+  /**
+   * SHA-256 of the text that was signed; the nonce in it is of this repository and this server.
+   */
+  signed_hash: Buffer;
+}
+
 export interface QueueLimit {
   /**
    * Most effects of all repos that may be claimed at once; NULL: no limit.
@@ -514,6 +529,7 @@ export interface DB {
   effect_log: EffectLog;
   effect_queue: EffectQueue;
   op_record: OpRecord;
+  push_certificate: PushCertificate;
   queue_limit: QueueLimit;
   ref: Ref;
   reflog: Reflog;

@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import { MEMBER_PREFIX } from '@sluice/effect-spec';
 import { hashObject, type ObjectFormat, type Oid } from '@sluice/ref-store';
 import type { Caller } from '../http/caller.ts';
@@ -11,6 +12,8 @@ export interface Signature {
   /** The public key that made it. */
   key: string;
   certificate: Buffer;
+  /** SHA-256 of what was signed: it counts once, whatever spelling of its signature comes with it. */
+  signedHash: Buffer;
   /** What git has to call the certificate, if it read the same one. */
   certOid: Oid;
 }
@@ -55,6 +58,8 @@ export async function admitSignature(
   const release = await pusher.slots.take(repoId);
   const isGood = await isSignedBy(certificate, key).finally(release);
   if (!isGood) return { refused: 'the signature is not one over this push certificate' };
-  const { bytes } = certificate;
-  return { signature: { key, certificate: bytes, certOid: hashObject(objectFormat, 'blob', bytes) } };
+  const { bytes, signed } = certificate;
+  const signedHash = createHash('sha256').update(signed).digest();
+  const certOid = hashObject(objectFormat, 'blob', bytes);
+  return { signature: { key, certificate: bytes, signedHash, certOid } };
 }

@@ -116,6 +116,7 @@ async function commit(trx: Transaction<DB>, key: ServerKey, push: PushToCommit):
     return { status: 'refused', reasons };
   }
   if (claim !== null) await complete(trx, claim, push);
+  if (member !== null && outcome.status === 'committed') await useUp(trx, push, outcome.pushId);
   if (outcome.status === 'unchanged')
     return { status: 'unchanged', lines: ['every ref was like that already'] };
   const committed = await causeEffects(trx, push, {
@@ -140,6 +141,21 @@ async function findSigner(trx: Transaction<DB>, push: PushToCommit): Promise<str
   });
   if ('refused' in judgement) throw new PushRefused(judgement.refused);
   return judgement.signer;
+}
+
+/** Refuses what was signed once and committed before. The repository is locked, so nobody else is about to. */
+async function useUp(
+  trx: Transaction<DB>,
+  { repoId, signature }: PushToCommit,
+  pushId: string,
+): Promise<void> {
+  const used = await trx
+    .insertInto('push_certificate')
+    .values({ repo_id: repoId, signed_hash: signature!.signedHash, push_id: pushId })
+    .onConflict((conflict) => conflict.columns(['repo_id', 'signed_hash']).doNothing())
+    .returning('push_id')
+    .executeTakeFirst();
+  if (used === undefined) throw new PushRefused('the push certificate was used before; push again');
 }
 
 /** An accepted push survives a crash of the database also where the operator gave that up for everything else. */
