@@ -29,3 +29,15 @@ test('a migration that a long reader holds up lets everybody else pass, and is d
   expect((await changing).length).toBeGreaterThan(0);
   expect((await migrate(db)).length).toBeGreaterThan(0);
 });
+
+test('a migration that fails throws its own error and leaves no lock behind', async () => {
+  const { db } = database;
+  await sql`create view public.depends as select effect_id from ${table('effect_queue')}`.execute(db);
+  await expect(migrateDown(db)).rejects.toMatchObject({ code: '2BP01' });
+  const { rows } = await sql`select objid from pg_locks where locktype = 'advisory'
+    and database = (select oid from pg_database where datname = current_database())`.execute(db);
+  expect(rows).toEqual([]);
+  await sql`drop view public.depends`.execute(db);
+  expect((await migrateDown(db)).length).toBeGreaterThan(0);
+  expect((await migrate(db)).length).toBeGreaterThan(0);
+});

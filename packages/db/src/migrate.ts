@@ -11,10 +11,11 @@ const MIGRATION_LOCK = 5_108_302_197n;
 
 /**
  * A change of a table waits for everybody who has it open, and everybody who comes later waits behind the change. So it
- * waits for a moment only, lets those pass, and tries again.
+ * waits for a moment only, lets those pass, and tries again. The moment is longer than `deadlock_timeout`, a second: only
+ * after that does an autovacuum give way.
  */
-const LOCK_TIMEOUT = '1s';
-const TRIES = 30;
+const LOCK_TIMEOUT = '2s';
+const TRIES = 20;
 const PAUSE_MS = 1_000;
 const LOCK_NOT_AVAILABLE = '55P03';
 
@@ -22,7 +23,7 @@ const LOCK_NOT_AVAILABLE = '55P03';
  * Brings the database to the newest migration and returns what was applied. Safe when several processes call it at
  * once: they take turns under a transaction-level lock, which (unlike a session-level one) also holds through a
  * transaction-mode pooler. All migrations of one call commit together or not at all. Where a table is in use they are
- * tried again for a minute, and fail then: nobody else is held up for longer than a second.
+ * tried again for a minute, and fail then: nobody else is held up for longer than two seconds.
  */
 export function migrate(db: Kysely<DB>): Promise<MigrationResult[]> {
   return inMigrator(db, (migrator) => migrator.migrateToLatest());
@@ -95,17 +96,27 @@ async function inTurn(
     await sql`create schema if not exists ${sql.id(SCHEMA)}`.execute(trx);
     await sql`select set_config('search_path', ${SCHEMA}, true)`.execute(trx);
     let first: unknown;
-    const provider = impatient((error) => (first ??= error));
     const migrator = new Migrator({
       db: trx.withoutPlugins() as Transaction<DB>,
-      provider,
+      provider: impatient((error) => (first ??= error)),
       migrationTableSchema: SCHEMA,
     });
+    await sql`savepoint before_migrations`.execute(trx);
     const { error, results } = await run(migrator).catch((thrown: unknown) => ({
       error: thrown,
       results: [],
     }));
-    if (error !== undefined) throw (first ?? error) as Error;
-    return results ?? [];
+    if (error === undefined) return results ?? [];
+    await releaseLock(trx).catch(() => undefined);
+    throw (first ?? error) as Error;
   });
+}
+
+/**
+ * The migrator also takes a lock of the session, which it cannot give back in a transaction that has failed: whoever
+ * gets this connection next would hold it without knowing, and every later start would wait for it.
+ */
+async function releaseLock(trx: Transaction<DB>): Promise<void> {
+  await sql`rollback to savepoint before_migrations`.execute(trx);
+  await sql`select pg_advisory_unlock_all()`.execute(trx);
 }
