@@ -19,7 +19,7 @@ const CALL_BOUND_MS = 15_000;
 /**
  * Finds new effects while no notifications are sent, so that a repo nobody thought of need not wait for the next sweep.
  * It reads the newest rows of the queue, and few of them; whatever it misses, the sweep finds. Measured with 200 effects
- * per second of 200 repos: waits of at most 20 ms at p99, where it had been 1.7 s.
+ * per second of 200 repos, on a busy machine: waits of 7 ms at p50 and 15 ms at p99, where p99 had been 1.7 s.
  */
 export class Arrivals {
   readonly #db: Kysely<DB>;
