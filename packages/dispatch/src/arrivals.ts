@@ -18,8 +18,8 @@ const CALL_BOUND_MS = 15_000;
 
 /**
  * Finds new effects while no notifications are sent, so that a repo nobody thought of need not wait for the next sweep.
- * It reads the newest rows of the queue, and few of them; whatever it misses, the sweep finds. Measured with 200 effects
- * per second of 200 repos, on a busy machine: waits of 7 ms at p50 and 15 ms at p99, where p99 had been 1.7 s.
+ * It reads the newest rows of the queue, and few of them; whatever it misses, the sweep finds. Without it the p99 wait of
+ * 200 effects per second of 200 repos was the sweep's interval (1.7 s); with it, on a busy machine, 15 to 660 ms.
  */
 export class Arrivals {
   readonly #db: Kysely<DB>;

@@ -55,7 +55,7 @@ test('a completion that runs into the statement timeout is sent again while the 
 test('a server that has no room for its connections is asked again until it has', async () => {
   const { db, url } = database;
   const role = `crowded_${new URL(url).pathname.slice(1)}`.slice(0, 60);
-  await sql`create role ${sql.id(role)} login`.execute(db);
+  await sql`create role ${sql.id(role)} login password ${sql.lit(role)}`.execute(db);
   cleanups.push(async () => {
     await sql`drop owned by ${sql.id(role)}`.execute(db);
     await sql`drop role ${sql.id(role)}`.execute(db);
@@ -65,6 +65,7 @@ test('a server that has no room for its connections is asked again until it has'
   await sql`grant all on all sequences in schema ${sql.id(SCHEMA)} to ${sql.id(role)}`.execute(db);
   const theirs = new URL(url);
   theirs.username = role;
+  theirs.password = role;
   const own = createDatabase({
     connectionString: theirs.href,
     applicationName: 'crowded',
