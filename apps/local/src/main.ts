@@ -52,8 +52,14 @@ async function main(): Promise<void> {
     const local = { databaseUrl: database.url, pusherUrl: services.pusherUrl };
     writeFileSync(localFile, `${JSON.stringify(local, null, 2)}\n`, { mode: 0o600 });
     say(greeting(services.pusherUrl, dataDir, database.name));
-    const lastWords = await Promise.race([services.ended, interruption()]);
-    if (lastWords !== undefined) throw new LocalError(`The services ended by themselves:\n${lastWords}`);
+    const lastWords = await Promise.race([
+      services.ended.then((words) => `The services ended by themselves:\n${words}`),
+      // The next server has another port, so the services cannot wait for it.
+      database.ended?.then((words) => `PostgreSQL ended by itself:\n${words}`) ??
+        new Promise<never>(() => {}),
+      interruption(),
+    ]);
+    if (lastWords !== undefined) throw new LocalError(lastWords);
     say('Stopping: no new work, what runs may finish. Ctrl-C again stops at once.');
   } finally {
     await services.stop();
@@ -66,7 +72,14 @@ async function interruption(): Promise<undefined> {
   if (!interrupted.aborted) await once(interrupted, 'abort');
 }
 
-async function openDatabase(dataDir: string): Promise<AsyncDisposable & { url: string; name: string }> {
+interface OpenDatabase extends AsyncDisposable {
+  url: string;
+  name: string;
+  /** Of a server that runs for this program alone. */
+  ended?: Promise<string>;
+}
+
+async function openDatabase(dataDir: string): Promise<OpenDatabase> {
   const given = process.env['DATABASE_URL'];
   if (given !== undefined && given !== '') {
     if ('expected' in url(['postgres:', 'postgresql:'])(given))
@@ -84,6 +97,7 @@ async function openDatabase(dataDir: string): Promise<AsyncDisposable & { url: s
   return {
     url: server.url,
     name: `PostgreSQL 18 on 127.0.0.1:${server.port}, password in ${join(dataDir, 'local.json')}`,
+    ended: server.ended,
     [Symbol.asyncDispose]: () => server.stop(),
   };
 }

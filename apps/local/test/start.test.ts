@@ -115,6 +115,19 @@ test.runIf(isLinux)(
   300_000,
 );
 
+test.runIf(isLinux)(
+  'a PostgreSQL that is killed ends the start, which says so',
+  async () => {
+    await using app = start(await freePort());
+    await app.waitForOutput(/Sluice runs\./, START_MS);
+    const pidFile = join(folder.path, 'sluice', 'postgres', 'data', 'postmaster.pid');
+    process.kill(Number(readFileSync(pidFile, 'utf8').split('\n')[0]), 'SIGKILL');
+    expect(await app.exited(60_000)).toEqual({ code: 1, signal: null });
+    expect(app.output()).toContain('PostgreSQL ended by itself:');
+  },
+  300_000,
+);
+
 test('a taken port is said at once, with what to do', async () => {
   const taken = createServer().listen(0, '127.0.0.1');
   await once(taken, 'listening');

@@ -29,6 +29,8 @@ export interface LocalPostgres extends AsyncDisposable {
   url: string;
   port: number;
   dataDir: string;
+  /** Settles when the server ends, with what its log said last, whether it was told to or not. */
+  ended: Promise<string>;
   /** Ends every session and the server, within seconds; a second call waits for the first. */
   stop(): Promise<void>;
 }
@@ -111,7 +113,7 @@ async function start(options: LocalPostgresOptions, end: { removeAfter?: string 
     closeSync(log);
     const url = `postgres://postgres:${cluster.password}@127.0.0.1:${port}/postgres`;
     if (await isReady(server, url, cluster.pgData))
-      return running(server, cluster, { url, port, dataDir: options.dataDir });
+      return running(server, cluster, { url, port, dataDir: options.dataDir, logFile });
     const said = logTail(logFile);
     // Somebody else may take a free port before the server binds it, and the memory of a killed server takes a moment
     // to be freed.
@@ -127,14 +129,16 @@ async function start(options: LocalPostgresOptions, end: { removeAfter?: string 
 function running(
   server: ChildProcess,
   cluster: Cluster,
-  about: { url: string; port: number; dataDir: string },
+  { logFile, ...about }: { url: string; port: number; dataDir: string; logFile: string },
 ): LocalPostgres {
   let stopping: Promise<void> | undefined;
   const stop = (): Promise<void> => (stopping ??= stopServer(server, cluster.pgData));
   // A program that has nothing else to do may end: the supervisor sees its pipe close.
   server.unref();
   (server.stdin as unknown as { unref?: () => void }).unref?.();
-  return { ...about, stop, [Symbol.asyncDispose]: stop };
+  const ended =
+    server.exitCode === null && server.signalCode === null ? once(server, 'exit') : Promise.resolve();
+  return { ...about, ended: ended.then(() => logTail(logFile)), stop, [Symbol.asyncDispose]: stop };
 }
 
 async function stopServer(server: ChildProcess, pgData: string): Promise<void> {
