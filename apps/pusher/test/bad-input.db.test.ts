@@ -171,6 +171,31 @@ test('a repository holds a bounded number of definitions', async () => {
   await work(['push', '--quiet', remote, 'main:other']);
 });
 
+test('a push that would be matched for minutes is refused, and a smaller one is not', async () => {
+  const slow = JSON.stringify(`refs/${'*a'.repeat(125)}`);
+  const definition = await defineEffect(
+    work,
+    'slow',
+    `on: [${Array(64).fill(slow).join(', ')}]\nrun: make\n`,
+  );
+  await work(['push', '--quiet', remote, 'main', 'refs/meta/effects/slow']);
+  const copies = Array.from({ length: 300 }, (_, n) => ({
+    new: definition,
+    name: `refs/meta/effects/e${n}`,
+  }));
+  expect(reportOf(await sendPush(remote, Buffer.concat([preamble(copies), EMPTY_PACK])))).toContain(
+    'ok refs/meta/effects/e299',
+  );
+  const branches = (count: number): Buffer =>
+    preamble(Array.from({ length: count }, (_, n) => ({ new: commit, name: `refs/heads/branch-${n}` })));
+  const refused = await sendPush(remote, Buffer.concat([branches(500), EMPTY_PACK]));
+  expect(reportOf(refused)).toContain('push fewer refs at once');
+  expect(await refNames()).toHaveLength(302);
+  expect(reportOf(await sendPush(remote, Buffer.concat([branches(5), EMPTY_PACK])))).toContain(
+    'ok refs/heads/branch-4',
+  );
+});
+
 test('a corrupt pack is refused by git, and nothing is left of it', async () => {
   const corrupt = Buffer.from(pack);
   corrupt[corrupt.length - 30]! ^= 0xff;

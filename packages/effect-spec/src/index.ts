@@ -26,3 +26,4 @@ export {
   type WorkOrder,
   type WorkOrderFacts,
 } from './work-order.ts';
+export { MATCHING_STEPS_MAX, matchingSteps } from './matching-steps.ts';

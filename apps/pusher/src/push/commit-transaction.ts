@@ -1,5 +1,12 @@
 import { inBoundedTransaction, type DB } from '@sluice/db';
-import { decodeWorkOrder, DEFINITION_PREFIX, planEffects, type CurrentDefinition } from '@sluice/effect-spec';
+import {
+  decodeWorkOrder,
+  DEFINITION_PREFIX,
+  MATCHING_STEPS_MAX,
+  matchingSteps,
+  planEffects,
+  type CurrentDefinition,
+} from '@sluice/effect-spec';
 import {
   completeEffect,
   enqueueEffects,
@@ -176,6 +183,12 @@ async function causeEffects(
 ): Promise<CommittedPush> {
   const { repoId } = push;
   const { definitions, broken } = await readCurrentDefinitions(trx, push);
+  const names = applied.map(({ name }) => name);
+  if (matchingSteps(definitions, names) > MATCHING_STEPS_MAX) {
+    throw new PushRefused(
+      `expected a push that can be matched in about a second, got ${names.length} refs for ${definitions.length} effect definitions with long patterns; push fewer refs at once`,
+    );
+  }
   const plan = planEffects({
     repoId,
     pushId,

@@ -1,0 +1,28 @@
+import type { EffectDefinition } from './effect-definition.ts';
+import { META_PREFIX } from './effect-name.ts';
+
+/**
+ * Most steps that one push may ask for, since its refs are matched while its transaction is open: about a second for
+ * patterns made to be slow (33 µs for the longest pattern and ref name), a fraction of it for ordinary ones.
+ */
+export const MATCHING_STEPS_MAX = 10_000_000_000;
+
+/**
+ * Upper bound of the work that matching refs against definitions takes: characters of patterns × characters of the names
+ * they are compared with.
+ */
+export function matchingSteps(
+  definitions: readonly { readonly definition: EffectDefinition }[],
+  names: readonly string[],
+): number {
+  const all = characters(names);
+  const beyondMeta = characters(names.filter((name) => !name.startsWith(META_PREFIX)));
+  return definitions.reduce(
+    (sum, { definition: { on } }) => sum + characters(on.refs) * (on.meta ? all : beyondMeta),
+    0,
+  );
+}
+
+function characters(texts: readonly string[]): number {
+  return texts.reduce((sum, text) => sum + text.length, 0);
+}
