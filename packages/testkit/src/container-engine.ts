@@ -14,7 +14,13 @@ export async function findContainerEngine(env: NodeJS.ProcessEnv): Promise<strin
 }
 
 function candidates(env: NodeJS.ProcessEnv): string[] {
-  if (env['DOCKER_HOST'] !== undefined && env['DOCKER_HOST'] !== '') return [env['DOCKER_HOST']];
+  const given = env['DOCKER_HOST'];
+  if (given !== undefined && given !== '') {
+    if (URL.canParse(given)) return [given];
+    throw new Error(
+      `DOCKER_HOST: expected a URL such as unix:///var/run/docker.sock, got ${JSON.stringify(given)}. Unset it to use the usual sockets.`,
+    );
+  }
   const runtime = env['XDG_RUNTIME_DIR'];
   return [
     '/var/run/docker.sock',
@@ -27,11 +33,8 @@ function candidates(env: NodeJS.ProcessEnv): string[] {
 }
 
 async function answers(host: string): Promise<boolean> {
-  const url = new URL(host);
-  const where =
-    url.protocol === 'unix:' ? { socketPath: url.pathname } : { host: url.hostname, port: url.port };
   return await new Promise((resolve) => {
-    const ping = request({ ...where, path: '/_ping', timeout: PING_TIMEOUT_MS }, (response) => {
+    const ping = request({ ...engineAddress(host), path: '/_ping', timeout: PING_TIMEOUT_MS }, (response) => {
       response.resume();
       resolve(response.statusCode === 200);
     });
@@ -39,4 +42,10 @@ async function answers(host: string): Promise<boolean> {
     ping.on('error', () => resolve(false));
     ping.end();
   });
+}
+
+/** For `request` of node:http. */
+export function engineAddress(host: string): { socketPath: string } | { host: string; port: string } {
+  const url = new URL(host);
+  return url.protocol === 'unix:' ? { socketPath: url.pathname } : { host: url.hostname, port: url.port };
 }

@@ -2,7 +2,12 @@ import pg from 'pg';
 
 /** Runs with one short-lived connection to the given database. */
 export async function onServer<T>(url: string, run: (client: pg.Client) => Promise<T>): Promise<T> {
-  const client = new pg.Client({ connectionString: url, application_name: 'sluice-testkit' });
+  const client = new pg.Client({
+    connectionString: url,
+    application_name: 'sluice-testkit',
+    // A forwarded port accepts also when nobody answers behind it.
+    connectionTimeoutMillis: 30_000,
+  });
   // A server that goes away fails the query as well; unheard, this event would end the process.
   client.on('error', () => {});
   await client.connect();

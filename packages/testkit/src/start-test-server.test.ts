@@ -61,3 +61,10 @@ test('an unknown version is refused by name', async () => {
   const refused = startTestServer({ DOCKER_HOST: 'unix:///nowhere.sock', TEST_PG_VERSION: '12' });
   await expect(refused).rejects.toThrow('TEST_PG_VERSION: expected 15 or 18, got "12"');
 });
+
+test('a DOCKER_HOST that is no URL is refused by name', async () => {
+  const refused = startTestServer({ DOCKER_HOST: '/run/engine.sock' });
+  await expect(refused).rejects.toThrow(
+    'DOCKER_HOST: expected a URL such as unix:///var/run/docker.sock, got "/run/engine.sock"',
+  );
+});

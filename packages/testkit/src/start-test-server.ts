@@ -1,6 +1,8 @@
+import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { startThrowawayPostgres, type PostgresMajor } from '@sluice/local-postgres';
 import { findContainerEngine } from './container-engine.ts';
+import { removeContainerWithUs } from './container-watch.ts';
 import { onServer } from './on-server.ts';
 
 export interface TestServer {
@@ -51,11 +53,14 @@ async function embedded(major: PostgresMajor, why: string): Promise<TestServer> 
 }
 
 async function container(major: PostgresMajor, engine: string): Promise<TestServer> {
-  // It looks for an engine in fewer places than we do.
-  process.env['DOCKER_HOST'] ??= engine;
+  // It looks for an engine in fewer places than we do, and takes an empty DOCKER_HOST for a given one.
+  process.env['DOCKER_HOST'] = engine;
   // Loaded only here: it takes a second that most runs do not need.
   const { GenericContainer } = await import('testcontainers');
+  const name = `sluice-test-${randomUUID()}`;
+  removeContainerWithUs(engine, name);
   const starting = new GenericContainer(`postgres:${major}-alpine`)
+    .withName(name)
     .withEnvironment({ POSTGRES_PASSWORD: 'test' })
     .withCommand(['postgres', '-c', 'fsync=off', '-c', 'max_connections=200'])
     .withTmpFs({ '/var/lib/postgresql': 'rw' })
@@ -73,7 +78,10 @@ async function container(major: PostgresMajor, engine: string): Promise<TestServ
   }
   const url = `postgres://postgres:test@${started.getHost()}:${started.getMappedPort(5432)}/postgres`;
   // The image starts its server twice, so an open port or a line of its log proves nothing: only a query does.
-  const version = await untilItAnswers(url);
+  const version = await untilItAnswers(url).catch(async (error: unknown) => {
+    await started.stop();
+    throw error;
+  });
   return {
     url,
     choice: `PostgreSQL ${version} in a container (${engine} answers)`,
