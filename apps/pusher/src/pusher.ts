@@ -2,8 +2,8 @@ import type { DB } from '@sluice/db';
 import type { ServerKey } from '@sluice/ref-store';
 import type { Logger } from '@sluice/service-kit';
 import type { Kysely } from 'kysely';
-import type { GitSlots } from './git/git-slots.ts';
 import type { RefCache } from './git/ref-cache.ts';
+import type { SlotClasses } from './git/slot-classes.ts';
 import type { KeyedTurns } from './keyed-turns.ts';
 import type { PusherMetrics } from './pusher-metrics.ts';
 import type { GovernanceReader } from './push/governance.ts';
@@ -18,7 +18,7 @@ export interface Pusher {
   log: Logger;
   metrics: PusherMetrics;
   refs: RefCache;
-  slots: GitSlots;
+  slots: SlotClasses;
   /** One commit per repository at a time. */
   commitTurns: KeyedTurns;
   definitions: DefinitionReader;

@@ -99,7 +99,7 @@ export function readPusherSettings(env: Readonly<Record<string, string | undefin
       idleMs: { name: 'SLUICE_IDLE_MS', parse: durationMs({ min: 100 }), default: 60_000, example: '60000' },
       gitProcesses: {
         name: 'SLUICE_GIT_PROCESSES',
-        parse: integer({ min: 1, max: 1000 }),
+        parse: integer({ min: 3, max: 1000 }),
         default: 16,
         example: '16',
       },

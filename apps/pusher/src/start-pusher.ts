@@ -5,8 +5,8 @@ import { join, resolve } from 'node:path';
 import { assertMigrated, assertWritable, createDatabase, isUnavailable, SluiceError } from '@sluice/db';
 import { loadServerKey, registerServerKey } from '@sluice/ref-store';
 import { SettingsError, untilAnswered, type HostPort, type Logger } from '@sluice/service-kit';
-import { GitSlots } from './git/git-slots.ts';
 import { RefCache } from './git/ref-cache.ts';
+import { createSlotClasses } from './git/slot-classes.ts';
 import { sweepQuarantine } from './git/sweep-quarantine.ts';
 import { requireGit } from './git/require-git.ts';
 import { writeHooks } from './git/write-hooks.ts';
@@ -63,7 +63,7 @@ export async function startPusher(settings: Settings, log: Logger): Promise<Runn
       key,
       metrics: createPusherMetrics(),
       refs: new RefCache(db, dataDir),
-      slots: new GitSlots({ max: settings.gitProcesses, waitMs: SLOT_WAIT_MS }),
+      slots: createSlotClasses({ max: settings.gitProcesses, waitMs: SLOT_WAIT_MS }),
       commitTurns: new KeyedTurns(),
       definitions: new DefinitionReader(),
       governance: new GovernanceReader(),
@@ -124,7 +124,7 @@ async function listen(pusher: Pusher): Promise<RunningPusher> {
     stop: async ({ hurry }) => {
       if (server.listening) server.close();
       server.closeIdleConnections();
-      pusher.slots.close();
+      for (const slots of Object.values(pusher.slots)) slots.close();
       if (hurry) server.closeAllConnections();
       await (stopped ??= drain());
     },

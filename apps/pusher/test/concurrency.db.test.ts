@@ -1,9 +1,10 @@
 import { once } from 'node:events';
+import { randomBytes } from 'node:crypto';
+import { globSync } from 'node:fs';
 import { connect } from 'node:net';
 import { commitFiles, defineEffect, gitIn, makeRepo } from '@sluice/testkit';
-import { expect, test } from 'vitest';
-import { encodePkt, FLUSH } from '../src/wire/pkt-line.ts';
-import { closeCommitGate } from './commit-gate.ts';
+import { expect, test, vi } from 'vitest';
+import { encodePkt } from '../src/wire/pkt-line.ts';
 import { EMPTY_PACK, preamble, send, sendPush } from './raw-push.ts';
 import { usePusher } from './use-pusher.ts';
 
@@ -103,32 +104,65 @@ test('two pushers over one data folder: one value wins, and both show it', async
 });
 
 test('who leaves while it waits in line takes no place, and the next ones are served', async () => {
-  const { url } = await pusher.start({ SLUICE_GIT_PROCESSES: '1' });
+  const { url } = await pusher.start({ SLUICE_GIT_PROCESSES: '3' });
   const remote = `${url}/line.git`;
   const work = await makeRepo(`${pusher.folder}/work`);
-  const commit = await commitFiles(work, { 'a.txt': 'one' });
+  // More than fits into the buffers of a connection, so that who does not read it holds the one slot for reading.
+  const commit = await commitFiles(work, { 'big.bin': randomBytes(32 * 1024 * 1024).toString('base64') });
   await work(['push', '--quiet', remote, 'main']);
-  await using gate = await closeCommitGate(pusher.database.db);
-  const pushing = work.attempt(['push', remote, 'main:other']);
-  await gate.reached();
-  const wants = Buffer.concat([encodePkt(`want ${commit}\n`), FLUSH, encodePkt('done\n')]);
-  const leavers = [
-    ['GET', `/line.git/info/refs?service=git-upload-pack`, ''],
-    ['POST', `/line.git/git-upload-pack`, wants.toString('latin1')],
-  ].map(([method, path, body]) => {
+  const wants = `${encodePkt(`want ${commit}\n`).toString()}0000${encodePkt('done\n').toString()}`;
+  const ask = (method: string, path: string, body: string) => {
     const socket = connect(Number(new URL(url).port), '127.0.0.1');
     socket.write(
-      `${method} ${path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/x-git-upload-pack-request\r\nContent-Length: ${body!.length}\r\n\r\n${body}`,
+      `${method} ${path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/x-git-upload-pack-request\r\nContent-Length: ${body.length}\r\n\r\n${body}`,
     );
     return socket;
-  });
+  };
+  const holder = ask('POST', '/line.git/git-upload-pack', wants);
+  await once(holder, 'readable');
+  const leavers = [
+    ask('GET', '/line.git/info/refs?service=git-upload-pack', ''),
+    ask('POST', '/line.git/git-upload-pack', wants),
+  ];
   await Promise.all(leavers.map((socket) => once(socket, 'connect')));
   // The server has read what was sent before this, and then it hears of the ends before what is sent after them.
   await send(`${url}/_health`);
   for (const socket of leavers) socket.destroy();
   await send(`${url}/_health`);
-  await gate.open();
-  expect((await pushing).code).toBe(0);
+  // Pushes have slots of their own.
+  expect(
+    (
+      await sendPush(
+        remote,
+        Buffer.concat([preamble([{ new: commit, name: 'refs/heads/other' }]), EMPTY_PACK]),
+      )
+    ).text,
+  ).toContain('ok refs/heads/other');
+  holder.destroy();
   await gitIn(pusher.folder)(['clone', '--quiet', remote, 'clone']);
   expect(pusher.events.map(({ event }) => event)).not.toContain('request_failed');
+});
+
+test('uploads that announce themselves and fall silent keep nobody from pushing', async () => {
+  const { url } = await pusher.start({ SLUICE_GIT_PROCESSES: '3' });
+  const work = await makeRepo(`${pusher.folder}/work`);
+  const commit = await commitFiles(work, { 'a.txt': 'one' });
+  const body = Buffer.concat([
+    preamble([{ new: commit, name: 'refs/heads/x' }]),
+    Buffer.from('5041434b0000000200000001', 'hex'),
+  ]);
+  const silent = Array.from({ length: 20 }, (_, n) => {
+    const socket = connect(Number(new URL(url).port), '127.0.0.1');
+    socket.on('error', () => {});
+    socket.write(
+      `POST /silent-${n % 5}.git/git-receive-pack HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/x-git-receive-pack-request\r\nContent-Length: 1000000\r\n\r\n`,
+    );
+    socket.write(body);
+    return socket;
+  });
+  await Promise.all(silent.map((socket) => once(socket, 'connect')));
+  const quarantine = `${pusher.folder}/data/repos/*/*/objects/tmp_objdir-incoming-*`;
+  await vi.waitFor(() => expect(globSync(quarantine)).toHaveLength(1), { timeout: 20_000, interval: 20 });
+  await work(['push', '--quiet', `${url}/busy.git`, 'main']);
+  for (const socket of silent) socket.destroy();
 });

@@ -17,6 +17,16 @@ export class GitSlots {
     this.#waitMs = options.waitMs;
   }
 
+  /** Whether a process could start at once. */
+  get hasRoom(): boolean {
+    return this.#total < this.#max && this.#line.length === 0;
+  }
+
+  /** Whether somebody stands in line. */
+  get isWanted(): boolean {
+    return this.#line.length > 0;
+  }
+
   /** Resolves with a function that gives the slot back; call it once. */
   async take(repoId: string): Promise<() => void> {
     if (this.#isClosed) throw unavailable('the server is shutting down');

@@ -28,7 +28,8 @@ export async function advertise(
   { service, address, protocol }: { service: Service; address: RepoAddress; protocol: string | undefined },
   response: ServerResponse,
 ): Promise<void> {
-  const release = await pusher.slots.take(address.repoId);
+  const slots = address.claimNumber === undefined ? pusher.slots.reads : pusher.slots.results;
+  const release = await slots.take(address.repoId);
   try {
     // It may have left while it waited in line.
     if (response.destroyed) throw new ClientGone(undefined);

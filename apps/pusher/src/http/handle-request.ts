@@ -84,8 +84,10 @@ function toHttpError(pusher: Pusher, request: IncomingMessage, error: unknown): 
         ? unavailable('the database is not available', error)
         : null;
   if (known !== null && known.status < 500) return known;
-  pusher.log.error({
-    event: 'request_failed',
+  // Busy is no fault of anything; what stands behind it is a fault.
+  const isBusy = known?.status === 503 && known.cause === undefined;
+  pusher.log[isBusy ? 'info' : 'error']({
+    event: isBusy ? 'request_put_off' : 'request_failed',
     method: request.method,
     path: request.url?.split('?')[0],
     error: known?.cause ?? error,

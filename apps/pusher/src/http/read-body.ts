@@ -1,6 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import { createGunzip } from 'node:zlib';
 import { HttpError } from './http-error.ts';
+import { UploadPace } from './upload-pace.ts';
 
 export interface BodyLimits {
   bytesMax: number;
@@ -8,6 +9,8 @@ export interface BodyLimits {
   idleMs: number;
   /** Longest time for all of it: a byte now and then is no silence. */
   totalMs: number;
+  /** Whether others wait for what the request holds: then a client that is nearly silent is let go sooner. */
+  isWanted?: () => boolean;
 }
 
 /**
@@ -22,6 +25,11 @@ export async function* readBody(
   const endsAt = performance.now() + limits.totalMs;
   let bytes = 0;
   let silence: NodeJS.Timeout | undefined;
+  const pace = new UploadPace({
+    isWanted: limits.isWanted ?? (() => false),
+    onTooSlow: () =>
+      request.destroy(new HttpError(408, 'the client sent next to nothing while others waited')),
+  });
   // Let go of without being destroyed: whoever gets an error must still be able to hear it.
   const chunks = request.iterator({ destroyOnReturn: false }) as AsyncIterator<Buffer>;
   try {
@@ -31,8 +39,10 @@ export async function* readBody(
       silence = setTimeout(() => {
         request.destroy(new HttpError(408, `the client sent nothing for ${limits.idleMs} ms`));
       }, limits.idleMs);
+      pace.wait();
       const next = await chunks.next();
       clearTimeout(silence);
+      pace.arrive(next.done === true ? 0 : next.value.length);
       if (next.done === true) break;
       bytes += next.value.length;
       if (bytes > limits.bytesMax)
@@ -44,6 +54,7 @@ export async function* readBody(
     throw new ClientGone(error);
   } finally {
     clearTimeout(silence);
+    pace.end();
     await chunks.return?.();
   }
   if (!request.complete) throw new ClientGone(undefined);

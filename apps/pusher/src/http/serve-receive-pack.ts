@@ -49,7 +49,9 @@ export async function serveReceivePack(
   requireEncoding(request, 'identity');
   const { idleMs, uploadMs, pushBytesMax } = pusher.settings;
   const bytesMax = pushBytesMax + PREAMBLE_BYTES_MAX;
-  const body = readBody(request, { bytesMax, idleMs, totalMs: uploadMs });
+  const slots = address.claimNumber === undefined ? pusher.slots.pushes : pusher.slots.results;
+  const isWanted = (): boolean => slots.isWanted;
+  const body = readBody(request, { bytesMax, idleMs, totalMs: uploadMs, isWanted });
   const opening = await readOpening(pusher, body);
   if (opening === 'probe') return answer(response, 200, RESULT_TYPE, '');
   const refuse = async (capabilities: ReadonlySet<string>, report: Report): Promise<void> => {
@@ -92,15 +94,16 @@ export async function serveReceivePack(
     return await refuse(capabilities, { refs: reportsOf(commands, admission.refused), lines: [] });
   const { signature } = admission;
   await ensureRepoFolder(target.folder, address.repoId, target.objectFormat);
-  const release = await pusher.slots.take(address.repoId);
+  const bytes = slots.hasRoom ? opening.bytes : await readAhead(body, opening.bytes);
+  const release = await slots.take(address.repoId);
   try {
     await receive(pusher, {
       address,
       target: { ...target, isAdmin },
       caller,
       signature,
-      opening,
-      body,
+      preamble,
+      input: concat(bytes, body),
       response,
     });
   } finally {
@@ -144,6 +147,24 @@ async function readOpening(
   }
 }
 
+/**
+ * Where slots are scarce, this much of a push has to be there before it stands in line for one: who announces a push and
+ * falls silent keeps nobody waiting.
+ */
+const READ_AHEAD_BYTES = 64 * 1024;
+
+/** What has arrived, with what follows: all of a small push, the beginning of a large one. */
+async function readAhead(body: AsyncGenerator<Buffer, void, void>, opening: Buffer): Promise<Buffer> {
+  const parts = [opening];
+  for (let length = 0; length < READ_AHEAD_BYTES;) {
+    const next = await body.next();
+    if (next.done === true) break;
+    parts.push(next.value);
+    length += next.value.length;
+  }
+  return Buffer.concat(parts);
+}
+
 function tryParse(bytes: Buffer, limits: PreambleLimits): ReturnType<typeof parsePreamble> | PreambleRefused {
   try {
     return parsePreamble(bytes, limits);
@@ -184,13 +205,12 @@ async function receive(
     target: Target & GateRules;
     caller: Caller;
     signature: Signature | null;
-    opening: Opening;
-    body: AsyncGenerator<Buffer, void, void>;
+    preamble: Preamble;
+    input: AsyncIterable<Buffer>;
     response: ServerResponse;
   },
 ): Promise<void> {
-  const { address, target, signature, response } = push;
-  const { preamble, bytes } = push.opening;
+  const { address, target, signature, preamble, response } = push;
   const { hooksFolder, settings } = pusher;
   let announced: readonly Command[] = [];
   const end = await runReceivePack({
@@ -206,7 +226,7 @@ async function receive(
       }),
     }),
     isBanded: preamble.capabilities.has('side-band-64k'),
-    input: concat(bytes, push.body),
+    input: push.input,
     timeoutMs: settings.uploadMs,
     onOutput: (chunk) => {
       if (response.destroyed) return;

@@ -24,7 +24,7 @@ export async function serveUploadPack(
   requireEncoding(request, 'identity', 'gzip', 'x-gzip');
   const { idleMs, uploadMs } = pusher.settings;
   const body = await readWholeBody(request, { bytesMax: REQUEST_BYTES_MAX, idleMs, totalMs: uploadMs });
-  const release = await pusher.slots.take(address.repoId);
+  const release = await pusher.slots.reads.take(address.repoId);
   try {
     // It may have left while it waited in line.
     if (response.destroyed) throw new ClientGone(undefined);

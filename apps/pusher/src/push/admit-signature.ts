@@ -55,7 +55,7 @@ export async function admitSignature(
   const fault = judgeCertificate(certificate, { repoId, pushOptions });
   if (fault !== null) return { refused: fault };
   // One process per push, and no more of them at once than of any other kind.
-  const release = await pusher.slots.take(repoId);
+  const release = await pusher.slots.pushes.take(repoId);
   const isGood = await isSignedBy(certificate, key).finally(release);
   if (!isGood) return { refused: 'the signature is not one over this push certificate' };
   const { bytes, signed } = certificate;
