@@ -157,6 +157,13 @@ test('a malformed definition refuses the push with line, column and what was exp
   expect(await refNames()).toEqual([]);
 });
 
+test('a client that asks for no report is answered without one, and its push counts', async () => {
+  const body = Buffer.concat([preamble([{ new: commit, name: 'refs/heads/quiet' }], ''), pack]);
+  const answer = await sendPush(remote, body);
+  expect(answer).toMatchObject({ status: 200, text: '' });
+  expect(await refNames()).toEqual(['refs/heads/quiet']);
+});
+
 test('a repository holds a bounded number of definitions', async () => {
   const definition = await defineEffect(work, 'test', 'on: [refs/heads/*]\nrun: make\n');
   await work(['push', '--quiet', remote, 'main', 'refs/meta/effects/test']);

@@ -267,8 +267,12 @@ async function receive(
       errors: end.errors,
     });
   }
-  if (!response.headersSent)
-    throw new HttpError(500, 'git could not take the push; the server log has the cause');
+  if (!response.headersSent) {
+    if (end.exitCode !== 0)
+      throw new HttpError(500, 'git could not take the push; the server log has the cause');
+    // A client that asks for no report gets none.
+    response.writeHead(200, { ...NO_CACHE, 'content-type': RESULT_TYPE });
+  }
   // An answer that breaks off must look like it: git waits for ever for the rest of one that ends properly.
   if (end.isAnswered) endAnswer(response);
   else response.destroy();

@@ -48,6 +48,12 @@ test('shallow lines are left to git', () => {
   expect(parsePreamble(bytes, limits)).toMatchObject({ commands: [{ newOid: oid }], bytes: bytes.length });
 });
 
+test('a name with NUL in it is refused, since git would read another one', () => {
+  const first = `${zero} ${oid} refs/heads/main${capabilities}`;
+  const bytes = list(first, `${zero} ${oid} refs/heads/a\0b`);
+  expect(() => parsePreamble(bytes, limits)).toThrow('expected a ref name without NUL');
+});
+
 test('sha256 object names need the sha256 capability', () => {
   const long = 'b'.repeat(64);
   const line = `${long} ${long} refs/heads/main`;

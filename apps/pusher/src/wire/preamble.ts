@@ -145,6 +145,8 @@ function takeCommand(packet: Buffer, preamble: Preamble, limits: PreambleLimits)
   if (/^shallow [0-9a-f]+$/.test(text)) return;
   const match = COMMAND.exec(text);
   if (match === null) throw new PktLineError('expected "<old> <new> <ref>"');
+  // Git would read the name up to there.
+  if (match[3]!.includes('\0')) throw new PktLineError('expected a ref name without NUL');
   if (preamble.commands.length === limits.refsMax) {
     throw new PreambleRefused(
       `expected at most ${limits.refsMax} refs in one push, got more. Push them in several parts.`,
