@@ -1,9 +1,9 @@
 import { chmodSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { commitFiles, defineEffect, makeRepo, startTcpProxy, useTestDatabase } from '@sluice/testkit';
+import { startTcpProxy, useTestDatabase } from '@sluice/testkit';
 import { expect, test, vi } from 'vitest';
-import { onBranches } from './support/definition.ts';
 import { untilEffect } from './support/effects.ts';
+import { pushEffect } from './support/push-effect.ts';
 import { until } from './support/until.ts';
 import { useSystem } from './support/use-system.ts';
 
@@ -11,12 +11,8 @@ vi.setConfig({ testTimeout: 300_000 });
 const database = useTestDatabase();
 const system = useSystem(database);
 
-async function push(pusherUrl: string, repoId: string, more: Record<string, unknown> = {}): Promise<void> {
-  const work = await makeRepo(join(system.folder, 'work'));
-  await commitFiles(work, { 'a.txt': 'a' });
-  await defineEffect(work, 'ci', onBranches('echo ran', more));
-  await work(['push', '--quiet', `${pusherUrl}/${repoId}.git`, 'main', 'refs/meta/effects/ci']);
-}
+const push = (pusherUrl: string, repoId: string, more: Record<string, unknown> = {}): Promise<void> =>
+  pushEffect(system.folder, { pusherUrl, repoId, run: 'echo ran', more });
 
 async function untilAttemptFailed(repoId: string): Promise<{ last_error: string | null }> {
   return await until('an attempt has failed', async () => {

@@ -11,6 +11,7 @@ import {
   type EffectRow,
 } from './support/effects.ts';
 import { processesWith, untilEnded } from './support/processes.ts';
+import { pushEffect } from './support/push-effect.ts';
 import { until } from './support/until.ts';
 import { eventWith, useSystem } from './support/use-system.ts';
 
@@ -18,13 +19,8 @@ vi.setConfig({ testTimeout: 300_000 });
 const database = useTestDatabase();
 const system = useSystem(database);
 
-/** Pushes a branch whose effect runs the command. */
-async function push(pusherUrl: string, repoId: string, run: string): Promise<void> {
-  const work = await makeRepo(join(system.folder, 'work'));
-  await commitFiles(work, { 'a.txt': 'a' });
-  await defineEffect(work, 'ci', onBranches(run));
-  await work(['push', '--quiet', `${pusherUrl}/${repoId}.git`, 'main', 'refs/meta/effects/ci']);
-}
+const push = (pusherUrl: string, repoId: string, run: string): Promise<void> =>
+  pushEffect(system.folder, { pusherUrl, repoId, run });
 
 async function untilStarted(repoId: string): Promise<EffectRow> {
   const effect = await untilEffect(database.db, repoId, { state: 'claimed' });

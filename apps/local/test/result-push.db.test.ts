@@ -1,9 +1,8 @@
-import { join } from 'node:path';
-import { commitFiles, defineEffect, makeRepo, startTcpProxy, useTestDatabase } from '@sluice/testkit';
+import { startTcpProxy, useTestDatabase } from '@sluice/testkit';
 import { expect, test, vi } from 'vitest';
 import { installCommitGate } from './support/commit-gate.ts';
-import { onBranches } from './support/definition.ts';
 import { effectsOf, resultPushes, untilEffect } from './support/effects.ts';
+import { pushEffect } from './support/push-effect.ts';
 import { until } from './support/until.ts';
 import { eventWith, useSystem } from './support/use-system.ts';
 
@@ -11,12 +10,8 @@ vi.setConfig({ testTimeout: 300_000 });
 const database = useTestDatabase();
 const system = useSystem(database);
 
-async function push(pusherUrl: string, repoId: string, run: string): Promise<void> {
-  const work = await makeRepo(join(system.folder, 'work'));
-  await commitFiles(work, { 'a.txt': 'a' });
-  await defineEffect(work, 'ci', onBranches(run));
-  await work(['push', '--quiet', `${pusherUrl}/${repoId}.git`, 'main', 'refs/meta/effects/ci']);
-}
+const push = (pusherUrl: string, repoId: string, run: string): Promise<void> =>
+  pushEffect(system.folder, { pusherUrl, repoId, run });
 
 test('the transaction of a result fails: the claim stays, and the dispatcher pushes the result again', async () => {
   const { db } = database;

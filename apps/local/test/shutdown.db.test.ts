@@ -1,11 +1,11 @@
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { commitFiles, defineEffect, makeRepo, useTestDatabase } from '@sluice/testkit';
+import { commitFiles, makeRepo, useTestDatabase } from '@sluice/testkit';
 import { expect, test, vi } from 'vitest';
 import { installCommitGate } from './support/commit-gate.ts';
-import { onBranches } from './support/definition.ts';
 import { effectsOf, untilEffect, untilItSays } from './support/effects.ts';
 import { processesWith, untilEnded } from './support/processes.ts';
+import { pushEffect } from './support/push-effect.ts';
 import { useSystem, type Dispatcher, type Gate } from './support/use-system.ts';
 
 vi.setConfig({ testTimeout: 300_000 });
@@ -24,10 +24,7 @@ async function scene(repoId: string, graceMs: number): Promise<Scene> {
   const gate = system.makeGate();
   const env = { SLUICE_GRACE_MS: String(graceMs) };
   const dispatcher = await system.startDispatcher({ pusherUrl, env });
-  const work = await makeRepo(join(system.folder, 'work'));
-  await commitFiles(work, { 'a.txt': 'a' });
-  await defineEffect(work, 'ci', onBranches(gate.command));
-  await work(['push', '--quiet', `${pusherUrl}/${repoId}.git`, 'main', 'refs/meta/effects/ci']);
+  await pushEffect(system.folder, { pusherUrl, repoId, run: gate.command });
   const { effectId } = await untilEffect(database.db, repoId, { state: 'claimed' });
   await untilItSays(database.db, { effectId, attempt: 1 }, 'started');
   return { pusherUrl, dispatcher, gate };

@@ -11,25 +11,17 @@ import { nonceFault } from '../push/certificate-nonce.ts';
 import { decidePush, isSameList } from '../push/decide-push.ts';
 import { judgeCommands, refuseAll, reportsOf, type GateRules } from '../push/push-gate.ts';
 import { runReceivePack, type CertificateFacts } from '../push/receive-pack.ts';
-import { PktLineError } from '../wire/pkt-line.ts';
-import {
-  parsePreamble,
-  PreambleRefused,
-  type Command,
-  type Preamble,
-  type PreambleLimits,
-} from '../wire/preamble.ts';
+import { PreambleRefused, type Command, type Preamble } from '../wire/preamble.ts';
 import { encodeReport, type Report } from '../wire/report-status.ts';
 import { claimIsGone, noSuchRepository } from './advertise.ts';
 import { answer, endAnswer, NO_CACHE, requireContentType, requireEncoding } from './answer.ts';
 import type { Caller } from './caller.ts';
 import { HttpError } from './http-error.ts';
 import { readBody } from './read-body.ts';
+import { PREAMBLE_BYTES_MAX, readAhead, readOpening } from './read-opening.ts';
 import type { RepoAddress } from './route.ts';
 
 const RESULT_TYPE = 'application/x-git-receive-pack-result';
-const PREAMBLE_BYTES_MAX = 2 * 1024 * 1024;
-const PUSH_OPTIONS_MAX = 64;
 
 /** Who pushes where, and what that takes. */
 interface Approach {
@@ -52,7 +44,7 @@ export async function serveReceivePack(
   const slots = address.claimNumber === undefined ? pusher.slots.pushes : pusher.slots.results;
   const isWanted = (): boolean => slots.isWanted;
   const body = readBody(request, { bytesMax, idleMs, totalMs: uploadMs, isWanted });
-  const opening = await readOpening(pusher, body);
+  const opening = await readOpening(body, pusher.settings);
   if (opening === 'probe') return answer(response, 200, RESULT_TYPE, '');
   const refuse = async (capabilities: ReadonlySet<string>, report: Report): Promise<void> => {
     pusher.metrics.pushes.inc({ outcome: 'refused' });
@@ -108,70 +100,6 @@ export async function serveReceivePack(
     });
   } finally {
     release();
-  }
-}
-
-interface Opening {
-  preamble: Preamble;
-  /** The preamble's bytes and what came with them. */
-  bytes: Buffer;
-}
-
-async function readOpening(
-  pusher: Pusher,
-  body: AsyncGenerator<Buffer, void, void>,
-): Promise<Opening | PreambleRefused | 'probe'> {
-  const limits = {
-    bytesMax: PREAMBLE_BYTES_MAX,
-    refsMax: pusher.settings.refsPerPushMax,
-    pushOptionsMax: PUSH_OPTIONS_MAX,
-  };
-  const parts: Buffer[] = [];
-  let length = 0;
-  let nextTry = 1;
-  for (;;) {
-    const next = await body.next();
-    if (next.done !== true) {
-      parts.push(next.value);
-      length += next.value.length;
-      // Reading from the start again with every few bytes would cost the square of the length.
-      if (length < nextTry) continue;
-    }
-    const bytes = Buffer.concat(parts, length);
-    const found = tryParse(bytes, limits);
-    if (found === 'probe' || found instanceof PreambleRefused) return found;
-    if (found !== null) return { preamble: found, bytes };
-    if (next.done === true)
-      throw new HttpError(400, 'expected a push, got an end in the middle of its list of refs');
-    nextTry = length * 1.5;
-  }
-}
-
-/**
- * Where slots are scarce, this much of a push has to be there before it stands in line for one: who announces a push and
- * falls silent keeps nobody waiting.
- */
-const READ_AHEAD_BYTES = 64 * 1024;
-
-/** What has arrived, with what follows: all of a small push, the beginning of a large one. */
-async function readAhead(body: AsyncGenerator<Buffer, void, void>, opening: Buffer): Promise<Buffer> {
-  const parts = [opening];
-  for (let length = 0; length < READ_AHEAD_BYTES;) {
-    const next = await body.next();
-    if (next.done === true) break;
-    parts.push(next.value);
-    length += next.value.length;
-  }
-  return Buffer.concat(parts);
-}
-
-function tryParse(bytes: Buffer, limits: PreambleLimits): ReturnType<typeof parsePreamble> | PreambleRefused {
-  try {
-    return parsePreamble(bytes, limits);
-  } catch (error) {
-    if (error instanceof PreambleRefused) return error;
-    if (error instanceof PktLineError) throw new HttpError(400, `expected a push, got: ${error.message}`);
-    throw error;
   }
 }
 
