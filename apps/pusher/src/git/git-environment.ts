@@ -23,6 +23,8 @@ export function gitEnvironment({ home, config, protocol }: GitEnvironmentOptions
     GIT_CONFIG_NOSYSTEM: '1',
     GIT_CONFIG_GLOBAL: '/dev/null',
     GIT_ATTR_NOSYSTEM: '1',
+    // Else a ref below refs/replace/, which any writer may push, would put other content in an object's place.
+    GIT_NO_REPLACE_OBJECTS: '1',
     GIT_TERMINAL_PROMPT: '0',
     GIT_CONFIG_COUNT: String(config.length),
   };
