@@ -22,12 +22,13 @@ test('a ref below refs/replace/ puts nothing in the place of a definition', asyn
   const first = await pusher.start(env);
   await work(['push', '--quiet', await at(first.url, 'admin'), 'refs/meta/effects/ci']);
   const other = await defineEffect(work, 'ci', 'on: [refs/heads/*]\nrun: make mischief\n');
+  const writer = await at(first.url, 'write');
+  await work(['push', '--quiet', writer, `${other}:refs/replace/${definition}`]);
   await first.stop({ hurry: true });
 
   // A pusher that has not read the definition yet.
-  const writer = await at((await pusher.start(env)).url, 'write');
-  await work(['push', '--quiet', writer, `${other}:refs/replace/${definition}`]);
-  await work(['push', '--quiet', writer, 'main']);
+  const second = await pusher.start(env);
+  await work(['push', '--quiet', await at(second.url, 'write'), 'main']);
   const effect = await pusher.database.db
     .selectFrom('effect_queue')
     .select('payload')
