@@ -107,14 +107,19 @@ test('names that differ by case alone are two refs with values of their own', as
   expect(await listed()).toEqual({ 'refs/heads/feature/a': lower });
 });
 
-test('push options that mean nothing here are taken, long ones too; too many are refused with their number', async () => {
+test('push options that mean nothing here are taken; too many and too long ones are refused with their number', async () => {
   const { remote, work, repoId } = await begin();
   await commitFiles(work, { 'a.txt': 'one' });
-  await work(['push', '--quiet', '-o', 'k=v w', '-o', 'x'.repeat(10_000), '-o', 'é', remote, 'main']);
+  await work(['push', '--quiet', '-o', 'k=v w', '-o', 'x'.repeat(4096), '-o', 'é', '-o', '', remote, 'main']);
   const many = Array.from({ length: 200 }, (_, n) => ['-o', `n${n}`]).flat();
-  const refused = await work.attempt(['push', ...many, remote, 'main:other']);
-  expect(refused.code).not.toBe(0);
-  expect(refused.stderr).toContain('at most 64 push options');
+  for (const [options, reason] of [
+    [many, 'expected at most 64 push options, got more'],
+    [['-o', 'x'.repeat(10_000)], 'expected push options of at most 4096 bytes, got one of 10000'],
+    [['-o', 'a\u001b[2Jb'], 'expected push options in UTF-8, each on one line'],
+  ] as const) {
+    const refused = await work.attempt(['push', ...options, remote, 'main:other']);
+    expect([refused.code === 0, refused.stderr]).toEqual([false, expect.stringContaining(reason)]);
+  }
   expect(Object.keys(await refsOf(repoId))).toEqual(['refs/heads/main']);
 });
 

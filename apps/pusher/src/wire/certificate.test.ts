@@ -9,7 +9,7 @@ const HEADER =
   'certificate version 0.1\npusher key 1 +0000\npushee http://host/a.git\nnonce 1-ab\npush-option x=y z\n';
 const SIGNED = `${HEADER}\n${zero} ${oid} refs/heads/a\n${oid} ${zero} refs/heads/b c\n`;
 
-const parse = (text: string) => parseCertificate(Buffer.from(text), limits);
+const parse = (text: string) => parseCertificate(Buffer.from(text, 'latin1'), limits);
 
 test('a certificate is what is signed, its signature, and what git reads from it', () => {
   expect(parse(SIGNED + SIGNATURE)).toEqual({
@@ -53,6 +53,7 @@ test.each([
   ['an unknown field', SIGNED.replace('nonce', 'notes x\nnonce') + SIGNATURE, 'once each'],
   ['no URL', SIGNED.replace(/pushee .*\n/, '') + SIGNATURE, 'names the URL'],
   ['no nonce', SIGNED.replace(/nonce .*\n/, '') + SIGNATURE, 'the nonce of this server'],
+  ['an option that is not UTF-8', SIGNED.replace('x=y z', '\xff') + SIGNATURE, 'push options in UTF-8'],
   ['no refs', HEADER + SIGNATURE, 'a list of refs'],
   ['an empty list', `${HEADER}\n${SIGNATURE}`, '"<old> <new> <ref>"'],
   [

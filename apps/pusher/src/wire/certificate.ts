@@ -1,3 +1,4 @@
+import { isUtf8 } from 'node:buffer';
 import type { Command } from './preamble.ts';
 
 /** What a signed push sends in place of its list of refs: nothing in it is trusted before its signature is. */
@@ -54,8 +55,11 @@ function readHeader(lines: string[]): Pick<Certificate, 'pushee' | 'nonce' | 'pu
   const pushOptions: string[] = [];
   for (const line of lines) {
     const [, name = '', value = ''] = /^([a-z-]+) ([^]*)$/.exec(line) ?? [];
-    if (name === 'push-option') pushOptions.push(Buffer.from(value, 'latin1').toString('utf8'));
-    else if (!['pusher', 'pushee', 'nonce'].includes(name) || fields.has(name)) {
+    if (name === 'push-option') {
+      const option = Buffer.from(value, 'latin1');
+      if (!isUtf8(option)) return 'expected a push certificate with push options in UTF-8';
+      pushOptions.push(option.toString('utf8'));
+    } else if (!['pusher', 'pushee', 'nonce'].includes(name) || fields.has(name)) {
       return 'expected a push certificate with pusher, pushee and nonce, once each, and push options';
     } else fields.set(name, value);
   }

@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest';
-import { encodePkt, FLUSH } from './pkt-line.ts';
+import { encodePkt, FLUSH, PktLineError } from './pkt-line.ts';
 import { parsePreamble, PreambleRefused } from './preamble.ts';
 
-const limits = { bytesMax: 10_000, refsMax: 3, pushOptionsMax: 2 };
+const limits = { bytesMax: 10_000, refsMax: 3, pushOptionsMax: 2, pushOptionBytesMax: 10 };
 const zero = '0'.repeat(40);
 const oid = 'a'.repeat(40);
 const capabilities = '\0 report-status side-band-64k object-format=sha1 agent=git/2.39.5';
@@ -18,7 +18,7 @@ test('commands and capabilities are read, and the pack begins where the list end
       { oldOid: zero, newOid: oid, name: Buffer.from('refs/heads/main') },
       { oldOid: oid, newOid: zero, name: Buffer.from('refs/heads/old') },
     ],
-    capabilities: new Set(['report-status', 'side-band-64k', 'object-format=sha1', 'agent=git/2.39.5']),
+    capabilities: new Set(['report-status', 'side-band-64k', 'object-format', 'agent']),
     objectFormat: 'sha1',
     pushOptions: [],
     certificate: null,
@@ -46,6 +46,57 @@ test('a name keeps its bytes', () => {
 test('shallow lines are left to git', () => {
   const bytes = list(`shallow ${oid}`, `${zero} ${oid} refs/heads/main${capabilities}`);
   expect(parsePreamble(bytes, limits)).toMatchObject({ commands: [{ newOid: oid }], bytes: bytes.length });
+});
+
+test.each([
+  ['a word with a value', 'push-options=1 side-band-64k', ['push-options', 'side-band-64k']],
+  ['part of a word', 'xpush-options quietly', ['xpush-options', 'quietly']],
+  ['blanks', '  report-status  ', ['report-status']],
+])('capabilities are found as git finds them: %s', (_, words, names) => {
+  const bytes = Buffer.concat([list(`${zero} ${oid} refs/heads/main\0${words}\n`), FLUSH]);
+  expect(parsePreamble(bytes, limits)).toMatchObject({ capabilities: new Set(names) });
+});
+
+test.each([
+  ['behind a tab', list(`${zero} ${oid} refs/heads/main\0quiet\tpush-options`), 'control characters'],
+  ['behind another NUL', list(`${zero} ${oid} refs/heads/main\0quiet\0push-options`), 'control characters'],
+  ['of a shallow line', list(`shallow ${oid}\0push-options`, `${zero} ${oid} refs/heads/main`), '<old>'],
+  ['of a later ref', list(`${zero} ${oid} refs/heads/a`, `${zero} ${oid} refs/heads/b\0quiet`), 'NUL'],
+])('capabilities %s, which git reads otherwise, are refused', (_, bytes, reason) => {
+  expect(() => parsePreamble(bytes, limits)).toThrow(reason);
+});
+
+test('a line feed inside of a packet belongs to the name', () => {
+  const bytes = list(`${zero} ${oid} refs/heads/main\n${capabilities}`);
+  expect(parsePreamble(bytes, limits)).toMatchObject({
+    commands: [{ name: Buffer.from('refs/heads/main\n') }],
+  });
+});
+
+test.each([
+  ['no ref at all', list(`shallow ${oid}`), 'a list of refs, got none'],
+  ['a shallow commit that is none', list('shallow abc', `${zero} ${oid} refs/heads/main`), '<old>'],
+  ['an error of the other side', list('ERR no'), 'got ERR'],
+])('%s is malformed', (_, bytes, reason) => {
+  expect(() => parsePreamble(bytes, limits)).toThrow(PktLineError);
+  expect(() => parsePreamble(bytes, limits)).toThrow(reason);
+});
+
+test.each([
+  ['too long', 'x'.repeat(11), 'push options of at most 10 bytes, got one of 11'],
+  ['on two lines', 'a\nb', 'each on one line'],
+  ['with NUL', 'ci.skip\0', 'each on one line'],
+  ['with an escape sequence', '\u001b[2J', 'each on one line'],
+  ['that is not UTF-8', Buffer.from([0xff]), 'in UTF-8'],
+])('a push option %s is refused with the reason', (_, option, reason) => {
+  const bytes = Buffer.concat([list(`${zero} ${oid} refs/heads/main\0push-options`), list(option)]);
+  expect(() => parsePreamble(bytes, limits)).toThrow(PreambleRefused);
+  expect(() => parsePreamble(bytes, limits)).toThrow(reason);
+});
+
+test('a certificate in more packets than it can have lines is refused before it is read', () => {
+  const bytes = list('push-cert', ...Array<string>(2000).fill('x'));
+  expect(() => parsePreamble(bytes, limits)).toThrow('at most 3 refs');
 });
 
 test('a name with NUL in it is refused, since git would read another one', () => {

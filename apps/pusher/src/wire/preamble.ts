@@ -1,3 +1,4 @@
+import { isUtf8 } from 'node:buffer';
 import { parseCertificate, type Certificate } from './certificate.ts';
 import { chomp, decodePkt, PktLineError } from './pkt-line.ts';
 
@@ -14,6 +15,7 @@ export type ObjectFormat = 'sha1' | 'sha256';
 /** Everything a client sends ahead of the pack. */
 export interface Preamble {
   commands: Command[];
+  /** Names of what the client can do, without their values. */
   capabilities: Set<string>;
   objectFormat: ObjectFormat;
   pushOptions: string[];
@@ -27,6 +29,8 @@ export interface PreambleLimits {
   bytesMax: number;
   refsMax: number;
   pushOptionsMax: number;
+  /** Longest single push option. */
+  pushOptionBytesMax: number;
 }
 
 /** A push that is understood and not taken; the message goes to the client, in the form it asked for. */
@@ -46,7 +50,8 @@ export class PreambleRefused extends Error {
  * Reads the preamble at the start of `bytes`: commands, flush, and the push options if the client announced them.
  * Returns null while more bytes are needed, and `probe` for the lone flush that git sends ahead of a large push to
  * see whether it is let in. Throws {@link PktLineError} for what can never become a preamble, and
- * {@link PreambleRefused} when a limit is passed or the push is one that this server does not take.
+ * {@link PreambleRefused} when a limit is passed or the push is one that this server does not take. What it accepts, git
+ * reads in the same way: where git is lax, it is strict.
  */
 export function parsePreamble(bytes: Buffer, limits: PreambleLimits): Preamble | 'probe' | null {
   const preamble: Preamble = {
@@ -59,12 +64,13 @@ export function parsePreamble(bytes: Buffer, limits: PreambleLimits): Preamble |
   };
   const signed = new CertificateReader();
   const packets = readList(bytes, preamble, limits, (packet) => {
-    if (!signed.take(packet, preamble)) takeCommand(packet, preamble, limits);
+    if (!signed.take(packet, preamble, limits)) takeCommand(packet, preamble, limits);
   });
   if (packets === 'incomplete') return null;
   if (packets === 0) return 'probe';
   signed.finish(preamble, limits);
-  preamble.objectFormat = readObjectFormat(preamble);
+  if (preamble.commands.length === 0) throw new PktLineError('expected a list of refs, got none');
+  requireDigits(preamble);
   if (!preamble.capabilities.has('push-options')) return preamble;
   const options = readList(bytes, preamble, limits, (packet) => takePushOption(packet, preamble, limits));
   return options === 'incomplete' ? null : preamble;
@@ -88,6 +94,8 @@ function readList(
     if (found === null) return 'incomplete';
     preamble.bytes = found.next;
     if (found.packet === null) return count;
+    // Git takes it for the other side's last words, wherever it comes.
+    if (found.packet.toString('latin1', 0, 4) === 'ERR ') throw new PktLineError('expected a push, got ERR');
     take(found.packet);
   }
 }
@@ -95,20 +103,26 @@ function readList(
 const CERTIFICATE_BEGIN = 'push-cert';
 const CERTIFICATE_END = 'push-cert-end\n';
 
+/** Packets of a certificate that are no refs: its header, its push options and a signature. Git sends a line in each. */
+const CERTIFICATE_PACKETS_MAX = 1000;
+
 /** Gathers the packets of a push certificate. */
 class CertificateReader {
   #parts: Buffer[] | null = null;
   #isOpen = false;
 
   /** Takes a packet that belongs to a certificate; false if it does not. */
-  take(packet: Buffer, preamble: Preamble): boolean {
+  take(packet: Buffer, preamble: Preamble, { refsMax }: PreambleLimits): boolean {
     if (this.#isOpen) {
       if (packet.toString('latin1') === CERTIFICATE_END) this.#isOpen = false;
-      else this.#parts!.push(packet);
+      else if (this.#parts!.push(packet) > refsMax + CERTIFICATE_PACKETS_MAX)
+        throw tooManyRefs(refsMax, preamble);
       return true;
     }
-    if (chomp(splitCapabilities(packet, preamble)).toString('latin1') !== CERTIFICATE_BEGIN) return false;
+    const { line, capabilities } = splitPacket(packet);
+    if (line !== CERTIFICATE_BEGIN) return false;
     if (this.#parts !== null) throw new PktLineError('expected one push certificate');
+    takeCapabilities(capabilities, preamble);
     this.#parts = [];
     this.#isOpen = true;
     return true;
@@ -126,54 +140,72 @@ class CertificateReader {
   }
 }
 
-/** The first packet of all also says what the client can do. */
-function splitCapabilities(packet: Buffer, preamble: Preamble): Buffer {
-  const nul = packet.indexOf(0);
-  if (nul === -1 || preamble.commands.length > 0) return packet;
-  const words = chomp(packet.subarray(nul + 1))
-    .toString('latin1')
-    .split(' ');
-  preamble.capabilities = new Set(words.filter((word) => word !== ''));
-  return packet.subarray(0, nul);
+/** A packet's line ends where git sees its end; what the client can do may follow. Latin1 stands for bytes. */
+function splitPacket(packet: Buffer): { line: string; capabilities: string | null } {
+  const text = chomp(packet).toString('latin1');
+  const nul = text.indexOf('\0');
+  return nul === -1
+    ? { line: text, capabilities: null }
+    : { line: text.slice(0, nul), capabilities: text.slice(nul + 1) };
 }
 
+/** Git looks for names between blanks of any kind, up to a NUL, and takes the first of several values. */
+function takeCapabilities(text: string | null, preamble: Preamble): void {
+  if (text === null) return;
+  if (/[\0-\x1f]/.test(text)) throw new PktLineError('expected capabilities without control characters');
+  const words = text.split(' ').map((word) => word.split('=', 2) as [name: string, value?: string]);
+  preamble.capabilities = new Set(words.map(([name]) => name).filter((name) => name !== ''));
+  const format = words.find(([name]) => name === 'object-format');
+  if (format !== undefined) preamble.objectFormat = readObjectFormat(format[1], preamble);
+}
+
+function readObjectFormat(value: string | undefined, preamble: Preamble): ObjectFormat {
+  if (value === 'sha1' || value === 'sha256') return value;
+  throw new PreambleRefused('expected object-format sha1 or sha256, got another one.', preamble);
+}
+
+const SHALLOW = /^shallow (?:[0-9a-f]{40}|[0-9a-f]{64})$/;
 const COMMAND = /^([0-9a-f]{40}|[0-9a-f]{64}) ([0-9a-f]{40}|[0-9a-f]{64}) ([^]+)$/;
 
 function takeCommand(packet: Buffer, preamble: Preamble, limits: PreambleLimits): void {
-  const text = chomp(splitCapabilities(packet, preamble)).toString('latin1');
+  const { line, capabilities } = splitPacket(packet);
   // Whether a shallow clone may push is git's to say: it knows which commits are here already.
-  if (/^shallow [0-9a-f]+$/.test(text)) return;
-  const match = COMMAND.exec(text);
+  if (SHALLOW.test(line) && capabilities === null) return;
+  const match = COMMAND.exec(line);
   if (match === null) throw new PktLineError('expected "<old> <new> <ref>"');
+  if (preamble.commands.length === 0) takeCapabilities(capabilities, preamble);
   // Git would read the name up to there.
-  if (match[3]!.includes('\0')) throw new PktLineError('expected a ref name without NUL');
-  if (preamble.commands.length === limits.refsMax) {
-    throw new PreambleRefused(
-      `expected at most ${limits.refsMax} refs in one push, got more. Push them in several parts.`,
-      preamble,
-    );
-  }
+  else if (capabilities !== null) throw new PktLineError('expected a ref name without NUL');
+  if (preamble.commands.length === limits.refsMax) throw tooManyRefs(limits.refsMax, preamble);
   preamble.commands.push({ oldOid: match[1]!, newOid: match[2]!, name: Buffer.from(match[3]!, 'latin1') });
 }
 
-function readObjectFormat(preamble: Preamble): ObjectFormat {
-  const named = [...preamble.capabilities].find((word) => word.startsWith('object-format='));
-  const format = named === undefined ? 'sha1' : named.slice('object-format='.length);
-  if (format !== 'sha1' && format !== 'sha256') {
-    throw new PreambleRefused('expected object-format sha1 or sha256, got another one.', preamble);
-  }
-  const digits = format === 'sha1' ? 40 : 64;
-  for (const { oldOid, newOid } of preamble.commands) {
-    if (oldOid.length !== digits || newOid.length !== digits) {
-      throw new PktLineError(`expected object names of ${digits} digits`);
-    }
-  }
-  return format;
+function tooManyRefs(refsMax: number, preamble: Preamble): PreambleRefused {
+  const message = `expected at most ${refsMax} refs in one push, got more. Push them in several parts.`;
+  return new PreambleRefused(message, preamble);
 }
 
-function takePushOption(packet: Buffer, preamble: Preamble, limits: PreambleLimits): void {
-  if (preamble.pushOptions.length === limits.pushOptionsMax) {
-    throw new PreambleRefused(`expected at most ${limits.pushOptionsMax} push options, got more.`, preamble);
+function requireDigits({ commands, objectFormat }: Preamble): void {
+  const digits = objectFormat === 'sha1' ? 40 : 64;
+  for (const { oldOid, newOid } of commands) {
+    if (oldOid.length === digits && newOid.length === digits) continue;
+    throw new PktLineError(`expected object names of ${digits} digits`);
   }
-  preamble.pushOptions.push(chomp(packet).toString('utf8'));
+}
+
+/** A push option becomes a line of the push's record, and is shown on terminals. */
+function takePushOption(packet: Buffer, preamble: Preamble, limits: PreambleLimits): void {
+  const { pushOptionsMax, pushOptionBytesMax } = limits;
+  const refuse = (expected: string, got: string): never => {
+    throw new PreambleRefused(`expected ${expected}, got ${got}.`, preamble);
+  };
+  if (preamble.pushOptions.length === pushOptionsMax)
+    refuse(`at most ${pushOptionsMax} push options`, 'more');
+  const bytes = chomp(packet);
+  if (bytes.length > pushOptionBytesMax)
+    refuse(`push options of at most ${pushOptionBytesMax} bytes`, `one of ${bytes.length}`);
+  const option = bytes.toString('utf8');
+  if (!isUtf8(bytes) || /\p{Cc}/u.test(option))
+    refuse('push options in UTF-8, each on one line', 'other bytes or a control character');
+  preamble.pushOptions.push(option);
 }
