@@ -1,8 +1,7 @@
 import { assertStorable, type DB } from '@sluice/db';
+import { iterateRepos as iterateAll } from '@sluice/ref-store';
 import type { Kysely } from 'kysely';
 import { CommandError } from './command-error.ts';
-
-const PAGE_ROWS = 1000;
 
 /** The ids of all repositories, in order; or of one, which must exist. */
 export async function* iterateRepos(
@@ -25,16 +24,5 @@ export async function* iterateRepos(
     yield only;
     return;
   }
-  for (let after = ''; ;) {
-    const rows = await db
-      .selectFrom('repo')
-      .select('repo_id')
-      .where('repo_id', '>', after)
-      .orderBy('repo_id')
-      .limit(PAGE_ROWS)
-      .execute();
-    for (const { repo_id } of rows) yield repo_id;
-    if (rows.length < PAGE_ROWS) return;
-    after = rows.at(-1)!.repo_id;
-  }
+  yield* iterateAll(db);
 }

@@ -3,10 +3,12 @@ export { commitPush, type CommitPushOptions, type PushOutcome } from './commit-p
 export { findPush, type FoundPush } from './find-push.ts';
 export { hashObject, type ObjectKind } from './hash-object.ts';
 export { iteratePushes, type LoggedPush } from './iterate-pushes.ts';
+export { iterateRepos } from './iterate-repos.ts';
 export { lockRepo, type LockedRepo, type LockRepoOptions } from './lock-repo.ts';
 export { isOid, zeroOid, type ObjectFormat, type Oid } from './oid.ts';
 export { buildOpRecord, type GitObject, type OpRecord, type OpRecordInput } from './op-record.ts';
 export { promoteObjects } from './promote-objects.ts';
+export { readKeptOids, type KeptOids, type ReadKeptOidsOptions } from './read-kept-oids.ts';
 export { readObjects, type SmallObject } from './read-objects.ts';
 export { iterateRefs, readRefs, type ReadRefsOptions, type RefRow } from './read-refs.ts';
 export { readRepo, refsVersion, type RepoState } from './read-repo.ts';
