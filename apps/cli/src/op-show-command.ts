@@ -1,8 +1,8 @@
 import type { DB } from '@sluice/db';
 import {
   iteratePushes,
-  noEffectsOf,
   readServerKeys,
+  requestOf,
   verifyOpRecord,
   type LoggedPush,
   type RegisteredKey,
@@ -48,7 +48,8 @@ async function findPush(db: Kysely<DB>, push: string): Promise<{ repoId: string;
 }
 
 function describe(repoId: string, push: LoggedPush, keys: readonly RegisteredKey[]): string {
-  const noEffects = push.body === null ? null : noEffectsOf(push.body);
+  const { noEffects, pushOptions } =
+    push.body === null ? { noEffects: null, pushOptions: [] } : requestOf(push.body);
   const facts: [string, string][] = [
     ['push', push.pushId],
     ['repository', repoId],
@@ -57,6 +58,7 @@ function describe(repoId: string, push: LoggedPush, keys: readonly RegisteredKey
     ['pushed by', push.signer ?? 'not proven'],
     ['at', push.createdAt.toISOString()],
     ...(push.certOid === null ? [] : [['certificate', push.certOid] as [string, string]]),
+    ...pushOptions.map((option): [string, string] => ['push option', option]),
     ...(noEffects === null ? [] : [['no effects', noEffects] as [string, string]]),
     ['record', judge(push, keys)],
   ];

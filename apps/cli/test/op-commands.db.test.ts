@@ -30,7 +30,7 @@ beforeAll(async () => {
 async function makePushes(
   repoId: string,
   count: number,
-  more: { noEffects?: string } = {},
+  more: { noEffects?: string; pushOptions?: string[] } = {},
 ): Promise<string[]> {
   const pushIds: string[] = [];
   while (pushIds.length < count) {
@@ -164,7 +164,10 @@ describe('sluice op verify', () => {
 
 describe('sluice op show', () => {
   it('shows a push by the first digits of its id', async () => {
-    const [first, second] = await makePushes('show/api', 2, { noEffects: 'the push asked for it' });
+    const [first, second] = await makePushes('show/api', 2, {
+      noEffects: 'the push asked for it',
+      pushOptions: ['ci.skip', 'a\u202eb\u200ec'],
+    });
     const { stdout } = await cli('op', 'show', second!.slice(0, 12));
     expect(stdout.replace(/\d{4}-\d\d-\d\dT[\d:.]+Z/, 'NOW').split('\n')).toEqual([
       `push         ${second}`,
@@ -173,6 +176,8 @@ describe('sluice op show', () => {
       `before it    ${first}`,
       'pushed by    not proven',
       'at           NOW',
+      'push option  ci.skip',
+      'push option  abc',
       'no effects   the push asked for it',
       `record       good, signed by ${key.fingerprint}`,
       '',

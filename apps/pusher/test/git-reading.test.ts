@@ -7,7 +7,7 @@ import { FUZZ_MS_MAX, fuzzSettings } from './fuzz-settings.ts';
 import { GitReader, readingOf } from './git-reading.ts';
 import { preambles } from './preamble-arbitrary.ts';
 
-const limits = { bytesMax: 100_000, refsMax: 100, pushOptionsMax: 10, pushOptionBytesMax: 4096 };
+const limits = { bytesMax: 100_000, refsMax: 100 };
 const settings = fuzzSettings({ few: 150, share: 100 });
 const folder = useTempFolder();
 

@@ -12,8 +12,6 @@ const REFS_MAX = 4;
 const limits = {
   bytesMax: PREAMBLE_BYTES_MAX,
   refsMax: REFS_MAX,
-  pushOptionsMax: 64,
-  pushOptionBytesMax: 4096,
 };
 
 const noise = fc.uint8Array({ maxLength: 200 }).map((bytes) => Buffer.from(bytes));

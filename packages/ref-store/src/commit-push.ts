@@ -23,6 +23,8 @@ export interface CommitPushOptions {
   certificate?: Uint8Array;
   /** Why the push causes no effects, for the op record. */
   noEffects?: string;
+  /** What `git push -o` said, for the op record; {@link checkPushOption} says what can be recorded. */
+  pushOptions?: readonly string[];
   /** First paragraphs of the op record's message; there is a default. */
   message?: string;
   /** Called with the push id before anything is written: what to look for if the outcome of the commit is unknown. */
@@ -56,7 +58,7 @@ export type PushOutcome =
  * Throws `invalid_argument` for a malformed OID: a client's bad name or stale value is an answer, that is a mistake.
  */
 export async function commitPush(trx: Transaction<DB>, options: CommitPushOptions): Promise<PushOutcome> {
-  const { repo, edits, signer, key, certificate, noEffects, message } = options;
+  const { repo, edits, signer, key, certificate, noEffects, pushOptions, message } = options;
   for (const edit of edits) assertOids(repo, edit);
   const bad = findBadNames(edits);
   if (bad.size > 0) return { status: 'refused', refusals: refuseAll(edits, bad) };
@@ -85,6 +87,7 @@ export async function commitPush(trx: Transaction<DB>, options: CommitPushOption
     key,
     ...(certificate === undefined ? {} : { certificate }),
     ...(noEffects === undefined ? {} : { noEffects }),
+    ...(pushOptions === undefined ? {} : { pushOptions }),
     ...(message === undefined ? {} : { message }),
   });
   options.onPushId?.(record.pushId);

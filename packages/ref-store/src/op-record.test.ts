@@ -15,6 +15,8 @@ beforeAll(async () => {
   key = await newKey();
 });
 
+const PUSH_OPTIONS = ['ci.skip', ' key=a: value ', 'Seq: 9', 'caf\u00e9', ''];
+
 function makeChain(objectFormat: ObjectFormat, length: number): OpRecord[] {
   const records: OpRecord[] = [];
   for (let index = 0; index < length; index++) {
@@ -35,7 +37,7 @@ function makeChain(objectFormat: ObjectFormat, length: number): OpRecord[] {
         signer: index === 0 ? null : 'Zo\u00eb',
         seconds: 1_764_540_000n + BigInt(index),
         key,
-        ...(index === 2 ? { noEffects: 'asked for it' } : {}),
+        ...(index === 2 ? { noEffects: 'asked for it', pushOptions: PUSH_OPTIONS } : {}),
         ...(index === 1 ? { certificate: Buffer.from('certificate version 0.1\n\xff', 'latin1') } : {}),
       }),
     );
@@ -73,7 +75,7 @@ describe.each<ObjectFormat>(['sha1', 'sha256'])('a chain of op records in a %s r
     );
     expect(await git(['rev-parse', `${chain[1]!.pushId}:certificate`])).toBe(chain[1]!.certOid);
     expect((await git(['show', '-s', '--format=%an <%ae> %at %B', tip])).trim()).toBe(
-      'Sluice <sluice@localhost> 1764540002 Push 3: 2 refs\n\nRepo: acme/api\nSeq: 3\nPushed-by: Zo\u00eb\nNo-effects: asked for it',
+      'Sluice <sluice@localhost> 1764540002 Push 3: 2 refs\n\nRepo: acme/api\nSeq: 3\nPushed-by: Zo\u00eb\nNo-effects: asked for it\nPush-option: ci.skip\nPush-option:  key=a: value \nPush-option: Seq: 9\nPush-option: caf\u00e9\nPush-option:',
     );
   });
 
@@ -119,6 +121,7 @@ describe.each<ObjectFormat>(['sha1', 'sha256'])('a chain of op records in a %s r
         signer: index === 0 ? null : 'Zo\u00eb',
         seconds: 1_764_540_000n + BigInt(index),
         noEffects: index === 2 ? 'asked for it' : null,
+        pushOptions: index === 2 ? PUSH_OPTIONS : [],
         signature: chain[index]!.signature,
       });
     }
@@ -186,4 +189,49 @@ test('a message cannot pass itself off as the lines Sluice adds', () => {
   });
   expect(() => buildOpRecord({ ...input, signer: 'eve\nSeq: 9' })).toThrow('signer');
   expect(() => buildOpRecord({ ...input, message: 'a\0b' })).toThrow('message');
+  expect(() => buildOpRecord({ ...input, pushOptions: ['a\nSeq: 9'] })).toThrow('pushOptions');
+});
+
+test('a record that was made before push options were kept verifies, and one without any is still made so', () => {
+  const body = Buffer.from(`tree bf7a3c37c571c2e25288079641bd01f084d4cdd4
+parent 1111111111111111111111111111111111111111
+author Sluice <sluice@localhost> 1764540000 +0000
+committer Sluice <sluice@localhost> 1764540000 +0000
+gpgsig -----BEGIN SSH SIGNATURE-----
+ U1NIU0lHAAAAAQAAADMAAAALc3NoLWVkMjU1MTkAAAAgLUGLF0WxBHEgt9H8uVaEZB5uRQ
+ 3cseDFSBi6FlCDV/IAAAADZ2l0AAAAAAAAAAZzaGE1MTIAAABTAAAAC3NzaC1lZDI1NTE5
+ AAAAQHRklIf/yN5Hv433/rfAmgjBd6JZ/HZbnZej9q/YmoORWBP4r9qbUibtCb75bxZt9p
+ BDmeR+Ic0d4mq6M2jteAg=
+ -----END SSH SIGNATURE-----
+
+Push 7: 1 ref
+
+Repo: acme/api
+Seq: 7
+Pushed-by: member:ada
+No-effects: the push asked for it: ci.skip
+`);
+  const publicKey = 'ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIC1BixdFsQRxILfR/LlWhGQebkUN3LHgxUgYuhZQg1fy';
+  const pushId = '98f4a122f597baf7af8fa6a995acde39beb809d2';
+  expect(verifyOpRecord({ pushId, body, trustedKeys: [publicKey] })).toMatchObject({
+    status: 'valid',
+    seq: 7n,
+    signer: 'member:ada',
+    noEffects: 'the push asked for it: ci.skip',
+    pushOptions: [],
+  });
+  const again = buildOpRecord({
+    repoId: 'acme/api',
+    objectFormat: 'sha1',
+    seq: 7n,
+    parent: oid(1),
+    edits: [{ name: 'refs/heads/main', oldOid: null, newOid: oid(2) }],
+    signer: 'member:ada',
+    noEffects: 'the push asked for it: ci.skip',
+    pushOptions: [],
+    seconds: 1_764_540_000n,
+    key,
+  });
+  const unsigned = (text: string): string => text.replace(/^gpgsig [^\n]*\n(?: [^\n]*\n)*/m, '');
+  expect(unsigned(again.body.toString())).toBe(unsigned(body.toString()));
 });

@@ -25,6 +25,8 @@ export interface OpRecordInput {
   certificate?: Uint8Array;
   /** Why the push causes no effects, whatever its definitions say. */
   noEffects?: string;
+  /** What `git push -o` said, in its order. */
+  pushOptions?: readonly string[];
   /** Seconds since 1970, by the database clock. */
   seconds: bigint;
   key: ServerKey;
@@ -53,8 +55,9 @@ const AUTHOR = 'Sluice <sluice@localhost>';
 /**
  * The signed record of one accepted push: a git commit whose parent is the previous record, so that the log is a hash
  * chain. Its tree holds `edits`, one line `<old> <new> <name>` per changed ref in byte order of the names, and the
- * push `certificate` if there was one. Its message ends with the lines `Repo`, `Seq`, `Pushed-by` and `No-effects`, so
- * that a record cannot be passed off as another repository's. Pure: the same input gives the same push id.
+ * push `certificate` if there was one. Its message ends with the lines `Repo`, `Seq`, `Pushed-by`, `No-effects` and one
+ * `Push-option` for each, so that a record cannot be passed off as another repository's. What a push has not is no line:
+ * a new kind of line leaves all other records as they were. Pure: the same input gives the same push id.
  */
 export function buildOpRecord(input: OpRecordInput): OpRecord {
   const { objectFormat: format } = input;
@@ -109,16 +112,19 @@ export function encodeEdits(format: ObjectFormat, edits: readonly AppliedEdit[])
     .join('');
 }
 
-function encodeMessage({ message, repoId, seq, signer, noEffects, edits }: OpRecordInput): string {
+function encodeMessage(input: OpRecordInput): string {
+  const { message, repoId, seq, signer, noEffects, pushOptions = [], edits } = input;
   const text = message ?? `Push ${seq}: ${edits.length} ref${edits.length === 1 ? '' : 's'}`;
   assertStorable('message', text);
   if (signer !== null) assertLine('signer', signer);
   if (noEffects !== undefined) assertLine('noEffects', noEffects);
+  for (const option of pushOptions) assertLine('pushOptions', option);
   const trailers = [
     `Repo: ${repoId}`,
     `Seq: ${seq}`,
     ...(signer === null ? [] : [`Pushed-by: ${signer}`]),
     ...(noEffects === undefined ? [] : [`No-effects: ${noEffects}`]),
+    ...pushOptions.map((option) => `Push-option: ${option}`),
   ];
   return `${text.trimEnd()}\n\n${trailers.join('\n')}\n`;
 }

@@ -18,6 +18,8 @@ export type OpRecordCheck =
       seconds: bigint;
       /** Why the push caused no effects; null: it caused those that its definitions ask for. */
       noEffects: string | null;
+      /** What `git push -o` said, in its order. */
+      pushOptions: string[];
       /** Armoured, as in its header. */
       signature: string;
     }
@@ -54,8 +56,7 @@ export function verifyOpRecord({ pushId, body, trustedKeys }: VerifyOpRecordOpti
   const value = (name: string): string | undefined => headers.find(({ key }) => key === name)?.value;
   const trailers = trailersOf(message);
   const tree = value('tree');
-  const repoId = trailers.get('Repo');
-  const seq = trailers.get('Seq');
+  const [repoId, seq] = [trailer(trailers, 'Repo'), trailer(trailers, 'Seq')];
   if (tree === undefined || repoId === undefined || seq === undefined || !/^[1-9][0-9]{0,17}$/.test(seq)) {
     return invalid('the commit is not an op record');
   }
@@ -68,9 +69,10 @@ export function verifyOpRecord({ pushId, body, trustedKeys }: VerifyOpRecordOpti
     tree,
     repoId,
     seq: BigInt(seq),
-    signer: trailers.get('Pushed-by') ?? null,
+    signer: trailer(trailers, 'Pushed-by') ?? null,
     seconds: BigInt(seconds),
-    noEffects: trailers.get('No-effects') ?? null,
+    noEffects: trailer(trailers, 'No-effects') ?? null,
+    pushOptions: pushOptionsIn(trailers),
     signature: signature.value,
   };
 }
@@ -89,22 +91,31 @@ function parseHeaders(text: string): Header[] {
   });
 }
 
-/** The last paragraph only: what stands above it is free text. */
-function trailersOf(message: string): Map<string, string> {
-  const last = message.trimEnd().split('\n\n').at(-1) ?? '';
-  return new Map(
-    last.split('\n').map((line) => {
-      const colon = line.indexOf(': ');
-      return [line.slice(0, colon), line.slice(colon + 2)];
-    }),
-  );
+type Trailers = readonly (readonly [name: string, value: string])[];
+
+/** The last paragraph only: what stands above it is free text. Blanks at the end of a line belong to it. */
+function trailersOf(message: string): Trailers {
+  const last = message.replace(/\n+$/, '').split('\n\n').at(-1) ?? '';
+  return last.split('\n').map((line) => {
+    const colon = line.indexOf(': ');
+    return [line.slice(0, colon), line.slice(colon + 2)];
+  });
+}
+
+function trailer(trailers: Trailers, wanted: string): string | undefined {
+  return trailers.findLast(([name]) => name === wanted)?.[1];
+}
+
+function pushOptionsIn(trailers: Trailers): string[] {
+  return trailers.flatMap(([name, value]) => (name === 'Push-option' ? [value] : []));
 }
 
 function invalid(reason: string): OpRecordCheck {
   return { status: 'invalid', reason };
 }
 
-/** Why a push caused no effects, as the bytes of its op record say; null: it caused what was asked. Verifies nothing. */
-export function noEffectsOf(body: Uint8Array): string | null {
-  return trailersOf(Buffer.from(body).toString('utf8')).get('No-effects') ?? null;
+/** What the bytes of an op record say of its push beside its edits. Verifies nothing. */
+export function requestOf(body: Uint8Array): { noEffects: string | null; pushOptions: string[] } {
+  const trailers = trailersOf(Buffer.from(body).toString('utf8'));
+  return { noEffects: trailer(trailers, 'No-effects') ?? null, pushOptions: pushOptionsIn(trailers) };
 }

@@ -11,7 +11,7 @@ import {
   type CurrentDefinition,
   type EffectDefinition,
 } from '@sluice/effect-spec';
-import { iteratePushes, noEffectsOf, type LoggedPush } from '@sluice/ref-store';
+import { iteratePushes, requestOf, type LoggedPush } from '@sluice/ref-store';
 import type { Kysely } from 'kysely';
 import { Obligations, type Obligation } from './obligations.ts';
 import type { RepoObjects } from './repo-objects.ts';
@@ -118,7 +118,7 @@ export class Replay {
         facts,
         hops: this.#hopsOf(push),
         effectsMax: this.#options.effectsMax,
-        skipReason: push.body === null ? null : noEffectsOf(push.body),
+        skipReason: push.body === null ? null : requestOf(push.body).noEffects,
       });
       for (const planned of plan.enqueue) this.#obligations.add(planned);
       this.#pushes += 1;

@@ -4,8 +4,6 @@ import { HttpError } from './http-error.ts';
 
 /** Longest list of refs, certificate and push options included. */
 export const PREAMBLE_BYTES_MAX = 2 * 1024 * 1024;
-const PUSH_OPTIONS_MAX = 64;
-const PUSH_OPTION_BYTES_MAX = 4096;
 
 /** The beginning of a push. */
 export interface Opening {
@@ -22,8 +20,6 @@ export async function readOpening(
   const limits = {
     bytesMax: PREAMBLE_BYTES_MAX,
     refsMax: refsPerPushMax,
-    pushOptionsMax: PUSH_OPTIONS_MAX,
-    pushOptionBytesMax: PUSH_OPTION_BYTES_MAX,
   };
   const parts: Buffer[] = [];
   let length = 0;

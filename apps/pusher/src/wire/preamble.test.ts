@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { encodePkt, FLUSH, PktLineError } from './pkt-line.ts';
 import { parsePreamble, PreambleRefused } from './preamble.ts';
 
-const limits = { bytesMax: 10_000, refsMax: 3, pushOptionsMax: 2, pushOptionBytesMax: 10 };
+const limits = { bytesMax: 10_000, refsMax: 3 };
 const zero = '0'.repeat(40);
 const oid = 'a'.repeat(40);
 const capabilities = '\0 report-status side-band-64k object-format=sha1 agent=git/2.39.5';
@@ -82,16 +82,10 @@ test.each([
   expect(() => parsePreamble(bytes, limits)).toThrow(reason);
 });
 
-test.each([
-  ['too long', 'x'.repeat(11), 'push options of at most 10 bytes, got one of 11'],
-  ['on two lines', 'a\nb', 'each on one line'],
-  ['with NUL', 'ci.skip\0', 'each on one line'],
-  ['with an escape sequence', '\u001b[2J', 'each on one line'],
-  ['that is not UTF-8', Buffer.from([0xff]), 'in UTF-8'],
-])('a push option %s is refused with the reason', (_, option, reason) => {
-  const bytes = Buffer.concat([list(`${zero} ${oid} refs/heads/main\0push-options`), list(option)]);
+test('a push option that cannot be recorded is refused with the reason', () => {
+  const bytes = Buffer.concat([list(`${zero} ${oid} refs/heads/main\0push-options`), list('ok', 'a\nb')]);
   expect(() => parsePreamble(bytes, limits)).toThrow(PreambleRefused);
-  expect(() => parsePreamble(bytes, limits)).toThrow(reason);
+  expect(() => parsePreamble(bytes, limits)).toThrow('each on one line');
 });
 
 test('a certificate in more packets than it can have lines is refused before it is read', () => {
@@ -138,8 +132,11 @@ test.each([
   ['an unknown hash', list(`${zero} ${oid} refs/heads/main\0object-format=md5`), 'sha1 or sha256'],
   [
     'too many options',
-    Buffer.concat([list(`${zero} ${oid} refs/heads/main\0push-options`), list('a', 'b', 'c')]),
-    'at most 2 push options',
+    Buffer.concat([
+      list(`${zero} ${oid} refs/heads/main\0push-options`),
+      list(...Array<string>(65).fill('x')),
+    ]),
+    'at most 64 push options',
   ],
 ])('%s is refused with the reason', (_, bytes, reason) => {
   expect(() => parsePreamble(bytes, limits)).toThrow(PreambleRefused);

@@ -1,4 +1,4 @@
-import { isUtf8 } from 'node:buffer';
+import { checkPushOption } from '@sluice/ref-store';
 import { parseCertificate, type Certificate } from './certificate.ts';
 import { chomp, decodePkt, PktLineError } from './pkt-line.ts';
 
@@ -28,9 +28,6 @@ export interface Preamble {
 export interface PreambleLimits {
   bytesMax: number;
   refsMax: number;
-  pushOptionsMax: number;
-  /** Longest single push option. */
-  pushOptionBytesMax: number;
 }
 
 /** A push that is understood and not taken; the message goes to the client, in the form it asked for. */
@@ -72,7 +69,7 @@ export function parsePreamble(bytes: Buffer, limits: PreambleLimits): Preamble |
   if (preamble.commands.length === 0) throw new PktLineError('expected a list of refs, got none');
   requireDigits(preamble);
   if (!preamble.capabilities.has('push-options')) return preamble;
-  const options = readList(bytes, preamble, limits, (packet) => takePushOption(packet, preamble, limits));
+  const options = readList(bytes, preamble, limits, (packet) => takePushOption(packet, preamble));
   return options === 'incomplete' ? null : preamble;
 }
 
@@ -193,19 +190,9 @@ function requireDigits({ commands, objectFormat }: Preamble): void {
   }
 }
 
-/** A push option becomes a line of the push's record, and is shown on terminals. */
-function takePushOption(packet: Buffer, preamble: Preamble, limits: PreambleLimits): void {
-  const { pushOptionsMax, pushOptionBytesMax } = limits;
-  const refuse = (expected: string, got: string): never => {
-    throw new PreambleRefused(`expected ${expected}, got ${got}.`, preamble);
-  };
-  if (preamble.pushOptions.length === pushOptionsMax)
-    refuse(`at most ${pushOptionsMax} push options`, 'more');
-  const bytes = chomp(packet);
-  if (bytes.length > pushOptionBytesMax)
-    refuse(`push options of at most ${pushOptionBytesMax} bytes`, `one of ${bytes.length}`);
-  const option = bytes.toString('utf8');
-  if (!isUtf8(bytes) || /\p{Cc}/u.test(option))
-    refuse('push options in UTF-8, each on one line', 'other bytes or a control character');
-  preamble.pushOptions.push(option);
+function takePushOption(packet: Buffer, preamble: Preamble): void {
+  const option = chomp(packet);
+  const fault = checkPushOption(option, preamble.pushOptions.length);
+  if (fault !== null) throw new PreambleRefused(`${fault}.`, preamble);
+  preamble.pushOptions.push(option.toString('utf8'));
 }
