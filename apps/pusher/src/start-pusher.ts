@@ -3,7 +3,7 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join, resolve } from 'node:path';
 import { assertMigrated, assertWritable, createDatabase, isUnavailable, SluiceError } from '@sluice/db';
-import { loadServerKey, registerServerKey } from '@sluice/ref-store';
+import { loadServerKey, registerServerKey, repoFolder } from '@sluice/ref-store';
 import { SettingsError, untilAnswered, type HostPort, type Logger } from '@sluice/service-kit';
 import { RefCache } from './git/ref-cache.ts';
 import { createSlotClasses } from './git/slot-classes.ts';
@@ -62,7 +62,7 @@ export async function startPusher(settings: Settings, log: Logger): Promise<Runn
       home,
       key,
       metrics: createPusherMetrics(),
-      refs: new RefCache(db, dataDir),
+      refs: new RefCache(db, (repoId, objectFormat) => repoFolder(dataDir, repoId, objectFormat)),
       slots: createSlotClasses({ max: settings.gitProcesses, waitMs: SLOT_WAIT_MS }),
       commitTurns: new KeyedTurns(),
       definitions: new DefinitionReader(),

@@ -1,17 +1,22 @@
-import { open, readFile, rename, unlink } from 'node:fs/promises';
+import { open, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { DB } from '@sluice/db';
-import { readRefs, readRepo, type RefRow, type RepoState } from '@sluice/ref-store';
+import { readRefs, readRepo, type ObjectFormat, type RefRow, type RepoState } from '@sluice/ref-store';
 import type { Kysely } from 'kysely';
+import { adoptedAs } from '../adopted/adopted-folder.ts';
 import { KeyedTurns } from '../keyed-turns.ts';
 import { withLockFile } from './folder-lock.ts';
-import { ensureRepoFolder, repoFolder, syncFolder } from './repo-folder.ts';
+import { replaceFile } from './replace-file.ts';
+import { ensureRepoFolder, syncFolder } from './repo-folder.ts';
 
 /** A repository whose refs on disk are those of the database, as of the moment it was asked for or later. */
 export interface FreshRepo {
   state: RepoState;
   folder: string;
 }
+
+/** Where a repository is on this machine. */
+export type FolderOf = (repoId: string, objectFormat: ObjectFormat) => string;
 
 /**
  * Keeps each bare repository's `packed-refs` and `HEAD` equal to the database, which is the truth. The first line of
@@ -20,19 +25,19 @@ export interface FreshRepo {
  */
 export class RefCache {
   readonly #db: Kysely<DB>;
-  readonly #dataDir: string;
+  readonly #folderOf: FolderOf;
   readonly #turns = new KeyedTurns();
 
-  constructor(db: Kysely<DB>, dataDir: string) {
+  constructor(db: Kysely<DB>, folderOf: FolderOf) {
     this.#db = db;
-    this.#dataDir = dataDir;
+    this.#folderOf = folderOf;
   }
 
   /** Brings the cache up to date; undefined if there is no such repository. */
   async refresh(repoId: string): Promise<FreshRepo | undefined> {
     const state = await readRepo(this.#db, repoId);
     if (state === undefined) return undefined;
-    const folder = repoFolder(this.#dataDir, repoId, state.objectFormat);
+    const folder = this.#folderOf(repoId, state.objectFormat);
     await ensureRepoFolder(folder, repoId, state.objectFormat);
     if ((await readStamp(folder)) === stampOf(state)) return { state, folder };
     return await this.#turns.run(repoId, () => this.#rewrite(repoId, folder));
@@ -89,7 +94,10 @@ async function readStamp(folder: string): Promise<string | null> {
 async function writeCache(folder: string, state: RepoState, refs: readonly RefRow[]): Promise<void> {
   const head = `ref: ${state.headRef}\n`;
   const headPath = join(folder, 'HEAD');
-  if ((await readFile(headPath, 'utf8').catch(() => '')) !== head) await replaceFile(headPath, head);
+  // Which branch is the default of an adopted repository is said there, with `git symbolic-ref`.
+  const isOurs = (await adoptedAs(folder)) === null;
+  if (isOurs && (await readFile(headPath, 'utf8').catch(() => '')) !== head)
+    await replaceFile(headPath, head);
   // `sorted` only: with `peeled`, git would believe that a tag without a peeled line is no tag.
   const lines = refs.map((ref) => `${ref.oid} ${ref.name}\n`);
   await replaceFile(
@@ -97,22 +105,4 @@ async function writeCache(folder: string, state: RepoState, refs: readonly RefRo
     `# pack-refs with: sorted ${stampOf(state)} \n${lines.join('')}`,
   );
   await syncFolder(folder);
-}
-
-async function replaceFile(path: string, text: string): Promise<void> {
-  // Of this process alone: if two ever write at once, each writes a whole file, and the stamp tells which is in place.
-  const temporary = `${path}.${process.pid}.sluice-new`;
-  try {
-    const file = await open(temporary, 'w');
-    try {
-      await file.writeFile(text);
-      await file.sync();
-    } finally {
-      await file.close();
-    }
-    await rename(temporary, path);
-  } catch (error) {
-    await unlink(temporary).catch(() => undefined);
-    throw error;
-  }
 }

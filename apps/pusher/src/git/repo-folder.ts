@@ -2,13 +2,23 @@ import { randomUUID } from 'node:crypto';
 import { lstat, mkdir, open, rename, rm, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import type { ObjectFormat } from '@sluice/ref-store';
+import { adoptedAs } from '../adopted/adopted-folder.ts';
+import { HttpError } from '../http/http-error.ts';
 
 export { repoFolder } from '@sluice/ref-store';
 
-/** Whether there is a folder that the pusher made: a file or a link in its place is not one. */
-async function isRepoFolder(folder: string): Promise<boolean> {
+/**
+ * Whether there is a folder that the pusher made, or a link to one that says itself that it was adopted as this
+ * repository. No other link is followed, and no file.
+ */
+async function isRepoFolder(folder: string, repoId: string): Promise<boolean> {
   const found = await lstat(folder).catch(() => undefined);
-  return found?.isDirectory() === true;
+  if (found?.isSymbolicLink() !== true) return found?.isDirectory() === true;
+  if ((await adoptedAs(folder)) === repoId) return true;
+  throw new HttpError(
+    410,
+    `${repoId} was kept in a repository that is Sluice's no more: install its hook there again`,
+  );
 }
 
 /** Makes an empty bare repository, whole or not at all; does nothing if it is there already. */
@@ -17,7 +27,7 @@ export async function ensureRepoFolder(
   repoId: string,
   objectFormat: ObjectFormat,
 ): Promise<void> {
-  if (await isRepoFolder(folder)) return;
+  if (await isRepoFolder(folder, repoId)) return;
   const temporary = `${folder}.${randomUUID()}.new`;
   try {
     for (const part of ['objects/info', 'objects/pack', 'refs/heads', 'refs/tags']) {
@@ -31,7 +41,7 @@ export async function ensureRepoFolder(
   } catch (error) {
     await rm(temporary, { recursive: true, force: true });
     // Another push made it meanwhile.
-    if (!(await isRepoFolder(folder))) throw error;
+    if (!(await isRepoFolder(folder, repoId))) throw error;
   }
 }
 

@@ -29,20 +29,17 @@ export interface ReceivePackConfiguration {
   nonceSeed: string | null;
 }
 
-/** For `git receive-pack`: objects are kept as packs, checked and made durable, and every ref goes to proc-receive. */
-export function receivePackConfiguration(options: ReceivePackConfiguration): ConfigEntry[] {
-  const { folder, hooksFolder, pushBytesMax, claimRef, nonceSeed } = options;
+/** Wherever pushes are received: objects are kept as packs, checked and made durable, and every ref goes to proc-receive. */
+export function adoptedConfiguration({
+  nonceSeed,
+}: Pick<ReceivePackConfiguration, 'nonceSeed'>): ConfigEntry[] {
   return [
-    ...common(folder),
-    ['core.hooksPath', hooksFolder],
     ['core.fsync', 'all'],
     ['receive.procReceiveRefs', 'refs'],
     ['receive.unpackLimit', '1'],
-    ['receive.maxInputSize', String(pushBytesMax)],
-    ['receive.autogc', 'false'],
     ['receive.shallowUpdate', 'false'],
     ['receive.advertisePushOptions', 'true'],
-    ['transfer.fsckObjects', 'true'],
+    ['receive.fsckObjects', 'true'],
     ...(nonceSeed === null
       ? []
       : ([
@@ -51,6 +48,18 @@ export function receivePackConfiguration(options: ReceivePackConfiguration): Con
         ] as const)),
     // A push is always shown every ref that is not hidden, and thousands of results would slow each one down.
     ['receive.hideRefs', RESULTS],
+  ];
+}
+
+/** For `git receive-pack` as the pusher runs it. */
+export function receivePackConfiguration(options: ReceivePackConfiguration): ConfigEntry[] {
+  const { folder, hooksFolder, pushBytesMax, claimRef, nonceSeed } = options;
+  return [
+    ...common(folder),
+    ...adoptedConfiguration({ nonceSeed }),
+    ['core.hooksPath', hooksFolder],
+    ['receive.maxInputSize', String(pushBytesMax)],
+    ['receive.autogc', 'false'],
     ...(claimRef === null ? [] : [['receive.hideRefs', `!${claimRef}`] as const]),
   ];
 }

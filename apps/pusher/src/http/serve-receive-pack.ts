@@ -9,6 +9,7 @@ import { readClaimRef } from '../push/claim-ref.ts';
 import { admitSignature, type Signature } from '../push/admit-signature.ts';
 import { nonceFault } from '../push/certificate-nonce.ts';
 import { decidePush, isSameList } from '../push/decide-push.ts';
+import { skipReasonOf } from '../push/skip-reason.ts';
 import { judgeCommands, refuseAll, reportsOf, type GateRules } from '../push/push-gate.ts';
 import { runReceivePack, type CertificateFacts } from '../push/receive-pack.ts';
 import { PreambleRefused, type Command, type Preamble } from '../wire/preamble.ts';
@@ -173,8 +174,10 @@ async function receive(
       }
       return refusal;
     },
-    onProcReceive: async (commands) =>
-      await decidePush(pusher, {
+    onProcReceive: async (commands) => {
+      const { pushSeconds, pushes, effectsQueued } = pusher.metrics;
+      const stop = pushSeconds.startTimer();
+      const decision = await decidePush(pusher, {
         ...target,
         caller: push.caller,
         signature,
@@ -183,7 +186,12 @@ async function receive(
         announced,
         commands,
         skipReason: skipReasonOf(preamble.pushOptions),
-      }),
+      });
+      stop();
+      pushes.inc({ outcome: decision.outcome });
+      effectsQueued.inc(decision.effectsQueued);
+      return decision;
+    },
   });
 
   if (end.inputError !== null && !response.headersSent) throw end.inputError;
@@ -227,10 +235,4 @@ async function refresh(pusher: Pusher, repoId: string): Promise<void> {
 async function* concat(first: Buffer, rest: AsyncIterable<Buffer>): AsyncGenerator<Buffer, void, void> {
   yield first;
   yield* rest;
-}
-
-/** `git push -o ci.skip`, under the names that other servers gave it. */
-function skipReasonOf(options: readonly string[]): string | null {
-  const asked = options.find((option) => option === 'ci.skip' || option === 'skip-ci');
-  return asked === undefined ? null : `the push asked for it: ${asked}`;
 }

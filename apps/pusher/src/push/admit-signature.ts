@@ -4,6 +4,7 @@ import { hashObject, type ObjectFormat, type Oid } from '@sluice/ref-store';
 import type { Caller } from '../http/caller.ts';
 import type { Pusher } from '../pusher.ts';
 import type { Preamble } from '../wire/preamble.ts';
+import type { Governance } from './governance.ts';
 import { judgeSignature, type Judgement } from './judge-signature.ts';
 import { isSignedBy, judgeCertificate, keyOfSignature } from './verify-certificate.ts';
 
@@ -31,13 +32,11 @@ export interface PushToAdmit {
 }
 
 /** Judges a push by its signature, as far as that is possible before git reads it. */
-export async function admitSignature(
-  pusher: Pusher,
-  { repoId, folder, objectFormat, preamble, caller, claimRef, isFirst }: PushToAdmit,
-): Promise<{ signature: Signature | null } | Extract<Judgement, { refused: unknown }>> {
-  const { certificate, commands, pushOptions } = preamble;
+export async function admitSignature(pusher: Pusher, push: PushToAdmit): Promise<Admission> {
+  const { repoId, folder, objectFormat, preamble, caller } = push;
+  const { certificate, pushOptions } = preamble;
   const governance =
-    isFirst || claimRef !== null
+    push.isFirst || push.claimRef !== null
       ? null
       : await pusher.governance.read(pusher.db, repoId, { folder, home: pusher.home });
   if (governance === null) {
@@ -46,18 +45,43 @@ export async function admitSignature(
       refused: `expected an unsigned push: there is nothing below ${MEMBER_PREFIX} to check a signature against`,
     };
   }
+  return await checkSignature(governance, {
+    certificate,
+    certificateFault: certificate === null ? null : judgeCertificate(certificate, { repoId, pushOptions }),
+    commands: preamble.commands,
+    objectFormat,
+    isServerAdmin: caller.isServerAdmin,
+    verify: async (signed, key) => {
+      // One process per push, and no more of them at once than of any other kind.
+      const release = await pusher.slots.pushes.take(repoId);
+      return await isSignedBy(signed, key).finally(release);
+    },
+  });
+}
+
+/** Not refused so far, with the signature that was found to be good, if there has to be one. */
+export type Admission = { signature: Signature | null } | Extract<Judgement, { refused: unknown }>;
+
+export interface PushToCheck extends Pick<Preamble, 'certificate' | 'commands' | 'objectFormat'> {
+  /** What is wrong with the certificate, the signature left aside. */
+  certificateFault: string | null;
+  isServerAdmin: boolean;
+  /** Whether the key made the signature. */
+  verify: typeof isSignedBy;
+}
+
+/** Judges a push to a repository with members by the signature it has or lacks. */
+export async function checkSignature(governance: Governance, push: PushToCheck): Promise<Admission> {
+  const { certificate, commands, objectFormat, isServerAdmin } = push;
   const key = certificate === null ? null : (keyOfSignature(certificate.signature) ?? null);
   if (certificate !== null && key === null) return { refused: 'expected a signature with an SSH key' };
   const refs = commands.map(({ name }) => name.toString('utf8'));
-  const judgement = judgeSignature(governance, { refs, key, isServerAdmin: caller.isServerAdmin });
+  const judgement = judgeSignature(governance, { refs, key, isServerAdmin });
   if ('refused' in judgement) return judgement;
   if (certificate === null || key === null || judgement.signer === null) return { signature: null };
-  const fault = judgeCertificate(certificate, { repoId, pushOptions });
-  if (fault !== null) return { refused: fault };
-  // One process per push, and no more of them at once than of any other kind.
-  const release = await pusher.slots.pushes.take(repoId);
-  const isGood = await isSignedBy(certificate, key).finally(release);
-  if (!isGood) return { refused: 'the signature is not one over this push certificate' };
+  if (push.certificateFault !== null) return { refused: push.certificateFault };
+  if (!(await push.verify(certificate, key)))
+    return { refused: 'the signature is not one over this push certificate' };
   const { bytes, signed } = certificate;
   const signedHash = createHash('sha256').update(signed).digest();
   const certOid = hashObject(objectFormat, 'blob', bytes);

@@ -1,18 +1,24 @@
 import { DEFINITION_PREFIX } from '@sluice/effect-spec';
 import { zeroOid, type ObjectFormat, type RefEdit } from '@sluice/ref-store';
-import type { Caller } from '../http/caller.ts';
 import type { Pusher } from '../pusher.ts';
+import type { Settings } from '../settings.ts';
 import type { Command } from '../wire/preamble.ts';
 import type { RefReport } from '../wire/report-status.ts';
 import type { Signature } from './admit-signature.ts';
 import { commitPushForSure } from './commit-push.ts';
-import type { CommitOutcome } from './commit-transaction.ts';
+import type { CommitOutcome, PushToCommit } from './commit-transaction.ts';
 import { judgeGoverning } from './judge-governing.ts';
 import { judgeObjects } from './judge-objects.ts';
 import { readObjectFacts } from './object-facts.ts';
 import { judgeCommands, NOT_APPLIED, refuseAll, reportsOf, type GateRules } from './push-gate.ts';
 import { readResult, type Result } from './read-result.ts';
 import type { Decision } from './receive-pack.ts';
+
+/** What it takes to decide a push: of the pusher, or of a hook that stands in for it. */
+export type PushContext = Pick<
+  Pusher,
+  'db' | 'key' | 'log' | 'home' | 'commitTurns' | 'definitions' | 'governance'
+> & { settings: Pick<Settings, 'databaseWaitMs' | 'effectsPerPushMax'> };
 
 /** A push as it reaches proc-receive: its objects are in place, and git has refused what it refuses. */
 export interface PushToDecide extends GateRules {
@@ -24,33 +30,34 @@ export interface PushToDecide extends GateRules {
   /** What git hands over. */
   commands: readonly Command[];
   skipReason: string | null;
-  caller: Caller;
+  caller: PushToCommit['caller'];
   signature: Signature | null;
 }
 
+/** A decision, for whoever counts them. */
+export interface PushDecision extends Decision {
+  outcome: CommitOutcome['status'];
+  effectsQueued: number;
+}
+
 /** Decides a push: checks what git does not, commits, and says what becomes of each ref. Never throws. */
-export async function decidePush(pusher: Pusher, push: PushToDecide): Promise<Decision> {
-  const { log, metrics } = pusher;
-  const stop = metrics.pushSeconds.startTimer();
+export async function decidePush(context: PushContext, push: PushToDecide): Promise<PushDecision> {
   try {
-    return await decide(pusher, push);
+    return await decide(context, push);
   } catch (error) {
-    log.error({ event: 'push_failed', repo_id: push.repoId, error });
-    metrics.pushes.inc({ outcome: 'refused' });
+    context.log.error({ event: 'push_failed', repo_id: push.repoId, error });
     const reason = 'internal error; nothing was changed, try again, and the server log has the cause';
-    return { reports: refuseAll(push.commands, reason), lines: [] };
-  } finally {
-    stop();
+    return refusal(refuseAll(push.commands, reason));
   }
 }
 
-async function decide(pusher: Pusher, push: PushToDecide): Promise<Decision> {
+async function decide(context: PushContext, push: PushToDecide): Promise<PushDecision> {
   const { commands } = push;
-  if (!isSameList(commands, push.announced)) return refuse(pusher, push, refuseAll(commands, NOT_APPLIED));
+  if (!isSameList(commands, push.announced)) return refuse(context, push, refuseAll(commands, NOT_APPLIED));
   const bad = judgeCommands(commands, push);
-  if (bad !== null) return refuse(pusher, push, bad);
+  if (bad !== null) return refuse(context, push, bad);
   const edits = commands.map((command) => toEdit(command, push.objectFormat));
-  const git = { folder: push.folder, home: pusher.home };
+  const git = { folder: push.folder, home: context.home };
   const facts = await readObjectFacts(
     edits.flatMap(({ expect, to }) => (to !== null ? [to] : isOid(expect) ? [expect] : [])),
     git,
@@ -58,22 +65,22 @@ async function decide(pusher: Pusher, push: PushToDecide): Promise<Decision> {
   const pushedDefinitions = edits.flatMap(({ name, to }) =>
     to !== null && name.startsWith(DEFINITION_PREFIX) && facts.get(to)?.kind === 'commit' ? [to] : [],
   );
-  const definitions = await pusher.definitions.read(pushedDefinitions, git);
+  const definitions = await context.definitions.read(pushedDefinitions, git);
   const faults = new Map([
     ...judgeObjects(edits, facts, definitions),
-    ...(await judgeGoverning(pusher.governance, edits, facts, git)),
+    ...(await judgeGoverning(context.governance, edits, facts, git)),
   ]);
-  if (faults.size > 0) return refuse(pusher, push, reportsOf(commands, faults));
+  if (faults.size > 0) return refuse(context, push, reportsOf(commands, faults));
   const result = push.claimNumber === null ? null : await readResult(edits[0]!.to!, git);
-  if (typeof result === 'string') return refuse(pusher, push, refuseAll(commands, result));
-  const outcome = await pusher.commitTurns.run(push.repoId, () =>
-    commit(pusher, push, { edits, facts, result }),
+  if (typeof result === 'string') return refuse(context, push, refuseAll(commands, result));
+  const outcome = await context.commitTurns.run(push.repoId, () =>
+    commit(context, push, { edits, facts, result }),
   );
-  return conclude(pusher, push, outcome);
+  return conclude(context, push, outcome);
 }
 
 async function commit(
-  pusher: Pusher,
+  context: PushContext,
   push: PushToDecide,
   prepared: {
     edits: readonly RefEdit[];
@@ -83,17 +90,17 @@ async function commit(
 ): Promise<CommitOutcome> {
   const { edits, facts, result } = prepared;
   const { repoId, objectFormat, claimNumber, skipReason, caller, signature } = push;
-  const git = { folder: push.folder, home: pusher.home };
+  const git = { folder: push.folder, home: context.home };
   return await commitPushForSure(
-    { db: pusher.db, key: pusher.key, log: pusher.log, databaseWaitMs: pusher.settings.databaseWaitMs },
+    { db: context.db, key: context.key, log: context.log, databaseWaitMs: context.settings.databaseWaitMs },
     {
       repoId,
       objectFormat,
       edits,
       facts,
-      definitionsAt: (oids) => pusher.definitions.read(oids, git),
-      governanceNow: (trx) => pusher.governance.read(trx, repoId, git),
-      effectsMax: pusher.settings.effectsPerPushMax,
+      definitionsAt: (oids) => context.definitions.read(oids, git),
+      governanceNow: (trx) => context.governance.read(trx, repoId, git),
+      effectsMax: context.settings.effectsPerPushMax,
       skipReason,
       caller,
       signature,
@@ -102,38 +109,44 @@ async function commit(
   );
 }
 
-function conclude(pusher: Pusher, push: PushToDecide, outcome: CommitOutcome): Decision {
+function conclude(context: PushContext, push: PushToDecide, outcome: CommitOutcome): PushDecision {
   const { commands, repoId } = push;
   if (outcome.status === 'refused') {
-    return refuse(pusher, push, reportsOf(commands, outcome.reasons));
+    return refuse(context, push, reportsOf(commands, outcome.reasons));
   }
-  pusher.metrics.pushes.inc({ outcome: outcome.status });
+  const effectsQueued = outcome.status === 'committed' ? outcome.effectsQueued : 0;
   if (outcome.status === 'committed') {
-    const { pushId, effectsQueued } = outcome;
-    pusher.metrics.effectsQueued.inc(effectsQueued);
-    pusher.log.info({
+    context.log.info({
       event: 'push_committed',
       repo_id: repoId,
-      push_id: pushId,
+      push_id: outcome.pushId,
       signer: push.caller.signer,
       refs: commands.length,
       effects_queued: effectsQueued,
     });
   }
-  return { reports: commands.map(({ name }) => ({ name })), lines: outcome.lines };
+  return {
+    reports: commands.map(({ name }) => ({ name })),
+    lines: outcome.lines,
+    outcome: outcome.status,
+    effectsQueued,
+  };
 }
 
-function refuse(pusher: Pusher, push: PushToDecide, reports: RefReport[]): Decision {
-  pusher.metrics.pushes.inc({ outcome: 'refused' });
+function refuse(context: PushContext, push: PushToDecide, reports: RefReport[]): PushDecision {
   const reason = reports.find((report) => report.reason !== NOT_APPLIED)?.reason ?? NOT_APPLIED;
-  pusher.log.info({
+  context.log.info({
     event: 'push_refused',
     repo_id: push.repoId,
     signer: push.caller.signer,
     refs: reports.length,
     reason,
   });
-  return { reports, lines: [] };
+  return refusal(reports);
+}
+
+function refusal(reports: RefReport[]): PushDecision {
+  return { reports, lines: [], outcome: 'refused', effectsQueued: 0 };
 }
 
 function toEdit({ name, oldOid, newOid }: Command, objectFormat: ObjectFormat): RefEdit {

@@ -4,12 +4,7 @@ import { HOOK_PIPES, LIST_END, VERDICT_OK } from '../git/write-hooks.ts';
 import { startGit, type GitProcess } from '../git/start-git.ts';
 import { PktLineError } from '../wire/pkt-line.ts';
 import type { Command } from '../wire/preamble.ts';
-import {
-  PROC_RECEIVE_HELLO,
-  procReceiveReply,
-  ProcReceiveReader,
-  readCommand,
-} from '../wire/proc-receive.ts';
+import { answerProcReceive, readCommand } from '../wire/proc-receive.ts';
 import type { RefReport } from '../wire/report-status.ts';
 import { SidebandInjector } from '../wire/sideband-injector.ts';
 
@@ -172,14 +167,12 @@ async function serveProcReceive(
   decide: (commands: Command[]) => Promise<Decision>,
 ): Promise<void> {
   const answer = git.pipes[HOOK_PIPES.toProcReceive]!;
-  const reader = new ProcReceiveReader();
-  let hasGreeted = false;
-  for await (const chunk of git.pipes[HOOK_PIPES.fromProcReceive] as Readable as AsyncIterable<Buffer>) {
-    const { isGreeted, commands } = reader.push(chunk);
-    if (isGreeted && !hasGreeted) {
-      hasGreeted = true;
-      answer.write(PROC_RECEIVE_HELLO);
-    }
-    if (commands !== null) answer.end(procReceiveReply((await decide(commands)).reports));
-  }
+  await answerProcReceive({
+    input: git.pipes[HOOK_PIPES.fromProcReceive] as Readable as AsyncIterable<Buffer>,
+    write: (bytes) => void answer.write(bytes),
+    wantsPushOptions: false,
+    decide: async ({ commands }) => (await decide(commands)).reports,
+  });
+  // The hook copies to the end.
+  answer.end();
 }

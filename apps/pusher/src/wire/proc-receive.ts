@@ -2,41 +2,93 @@ import { chomp, decodePkt, encodePkt, FLUSH, PktLineError } from './pkt-line.ts'
 import type { Command } from './preamble.ts';
 import { refLine, type RefReport } from './report-status.ts';
 
-/** Accepts version 1 of git's proc-receive protocol without any of its features. */
-export const PROC_RECEIVE_HELLO = Buffer.concat([encodePkt('version=1\0'), FLUSH]);
+/** What git hands over to proc-receive. */
+export interface HandedOver {
+  commands: Command[];
+  /** Empty as well if they were not asked for. */
+  pushOptions: string[];
+}
 
-/** Reads git's side of the proc-receive conversation as it comes. */
+export interface Conversation {
+  /** Git's side, as it comes. */
+  input: AsyncIterable<Buffer>;
+  /** Takes ours. */
+  write: (bytes: Buffer) => void;
+  /** Asks git for the push options; there are none unless the client could send some. */
+  wantsPushOptions: boolean;
+  /** Says what becomes of each ref. */
+  decide: (push: HandedOver) => Promise<readonly RefReport[]>;
+}
+
+/** Speaks version 1 of git's proc-receive protocol until git has its reply; throws {@link PktLineError} for what is none. */
+export async function answerProcReceive(conversation: Conversation): Promise<void> {
+  const { input, write, wantsPushOptions, decide } = conversation;
+  const reader = new ProcReceiveReader({ wantsPushOptions });
+  let hasGreeted = false;
+  for await (const chunk of input) {
+    const { isGreeted, handedOver } = reader.push(chunk);
+    if (isGreeted && !hasGreeted) {
+      hasGreeted = true;
+      write(Buffer.concat([encodePkt(`version=1\0${reader.hasPushOptions ? 'push-options' : ''}`), FLUSH]));
+    }
+    if (handedOver === null) continue;
+    write(procReceiveReply(await decide(handedOver)));
+    return;
+  }
+}
+
+/** Reads git's side of the conversation as it comes. */
 export class ProcReceiveReader {
+  readonly #wantsPushOptions: boolean;
   #bytes: Buffer = Buffer.alloc(0);
-  #isGreeted = false;
-  readonly #commands: Command[] = [];
+  #expects: 'greeting' | 'commands' | 'push options' | 'nothing' = 'greeting';
+  #hasPushOptions = false;
+  readonly #handedOver: HandedOver = { commands: [], pushOptions: [] };
 
-  /** Takes the next bytes and says what is complete by now: the greeting, the list of commands, or neither. */
-  push(chunk: Buffer): { isGreeted: boolean; commands: Command[] | null } {
+  constructor({ wantsPushOptions }: Pick<Conversation, 'wantsPushOptions'>) {
+    this.#wantsPushOptions = wantsPushOptions;
+  }
+
+  /** Whether git offered a list of push options and it is wanted. */
+  get hasPushOptions(): boolean {
+    return this.#hasPushOptions;
+  }
+
+  /** Takes the next bytes and says what is complete by now: the greeting, everything, or neither. */
+  push(chunk: Buffer): { isGreeted: boolean; handedOver: HandedOver | null } {
     this.#bytes = Buffer.concat([this.#bytes, chunk]);
     let offset = 0;
-    let isComplete = false;
-    while (!isComplete) {
+    while (this.#expects !== 'nothing') {
       const found = decodePkt(this.#bytes, offset);
       if (found === null) break;
       offset = found.next;
-      isComplete = this.#take(found.packet);
+      this.#take(found.packet);
     }
     this.#bytes = this.#bytes.subarray(offset);
-    return { isGreeted: this.#isGreeted, commands: isComplete ? this.#commands : null };
+    return {
+      isGreeted: this.#expects !== 'greeting',
+      handedOver: this.#expects === 'nothing' ? this.#handedOver : null,
+    };
   }
 
-  /** Returns whether that was the end of the list. */
-  #take(packet: Buffer | null): boolean {
-    if (this.#isGreeted) {
-      if (packet === null) return true;
-      this.#commands.push(readCommand(chomp(packet)));
+  #take(packet: Buffer | null): void {
+    if (this.#expects === 'greeting') {
+      if (packet === null) this.#expects = 'commands';
+      else this.#greet(chomp(packet).toString('latin1'));
+    } else if (this.#expects === 'commands') {
+      if (packet !== null) this.#handedOver.commands.push(readCommand(chomp(packet)));
+      else this.#expects = this.#hasPushOptions ? 'push options' : 'nothing';
     } else if (packet === null) {
-      this.#isGreeted = true;
-    } else if (!packet.toString('latin1').startsWith('version=1')) {
-      throw new PktLineError('expected version=1 from git');
+      this.#expects = 'nothing';
+    } else {
+      this.#handedOver.pushOptions.push(chomp(packet).toString('utf8'));
     }
-    return false;
+  }
+
+  #greet(text: string): void {
+    if (!text.startsWith('version=1')) throw new PktLineError('expected version=1 from git');
+    const [, features = ''] = text.split('\0');
+    this.#hasPushOptions = this.#wantsPushOptions && features.split(' ').includes('push-options');
   }
 }
 

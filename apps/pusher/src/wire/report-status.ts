@@ -45,7 +45,7 @@ export function refLine(ref: RefReport, end: '' | '\n' = ''): Buffer {
 const CHARACTERS_MAX = 1000;
 
 /** Text made safe for one line of a terminal. */
-function oneLine(text: string): string {
+export function oneLine(text: string): string {
   const short = text.length <= CHARACTERS_MAX ? text : `${text.slice(0, CHARACTERS_MAX).toWellFormed()}…`;
   return printable(short);
 }
