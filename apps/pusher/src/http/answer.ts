@@ -26,7 +26,7 @@ export function endAnswer(response: ServerResponse, body?: Buffer | string): voi
   response.end(body);
 }
 
-/** Most bytes of a refused request's body that are still read, so that its sender gets to hear why. */
+/** Most bytes of a request's body that are still read once it is answered, so that its sender gets to hear why. */
 const UNREAD_BYTES_MAX = 4 * 1024 * 1024;
 /** And the longest that it may take: who is refused may not even have said who it is. */
 const UNREAD_MS_MAX = 30_000;
@@ -45,6 +45,20 @@ export function answerError(request: IncomingMessage, response: ServerResponse, 
     'content-length': Buffer.byteLength(body),
   });
   endAnswer(response, body);
+  dropRest(request);
+}
+
+/** Whether the rest of a request may be longer than what is still read of it once it is answered. */
+export function mayBeCutOff(request: IncomingMessage): boolean {
+  const length = Number(request.headers['content-length'] ?? Number.POSITIVE_INFINITY);
+  return !request.complete && length > UNREAD_BYTES_MAX;
+}
+
+/**
+ * Reads on behind an answer, within bounds: a client whose connection ends while it is still sending may lose the
+ * answer. Who sends more than that is cut off.
+ */
+export function dropRest(request: IncomingMessage): void {
   if (request.complete || request.destroyed) return;
   const timer = setTimeout(() => request.destroy(), UNREAD_MS_MAX);
   request.once('close', () => clearTimeout(timer));

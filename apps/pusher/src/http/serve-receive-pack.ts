@@ -15,9 +15,18 @@ import { runReceivePack, type CertificateFacts } from '../push/receive-pack.ts';
 import { PreambleRefused, type Command, type Preamble } from '../wire/preamble.ts';
 import { encodeReport, type Report } from '../wire/report-status.ts';
 import { claimIsGone, noSuchRepository } from './advertise.ts';
-import { answer, endAnswer, NO_CACHE, requireContentType, requireEncoding } from './answer.ts';
+import {
+  answer,
+  dropRest,
+  endAnswer,
+  mayBeCutOff,
+  NO_CACHE,
+  requireContentType,
+  requireEncoding,
+} from './answer.ts';
 import type { Caller } from './caller.ts';
 import { HttpError } from './http-error.ts';
+import { limitPack } from './limit-pack.ts';
 import { readBody } from './read-body.ts';
 import { PREAMBLE_BYTES_MAX, readAhead, readOpening } from './read-opening.ts';
 import type { RepoAddress } from './route.ts';
@@ -56,8 +65,11 @@ export async function serveReceivePack(
       refs: report.refs.length,
       reason: report.unpackProblem ?? report.refs[0]?.reason,
     });
-    for await (const _ of body); // A client hears no answer while it is still sending.
-    answer(response, 200, RESULT_TYPE, encodeReport(capabilities, report));
+    await body.return();
+    // A client that is cut off before it has sent its pack shows no report, but the lines that came before it.
+    const lines = mayBeCutOff(request) ? reasonsOf(report) : report.lines;
+    answer(response, 200, RESULT_TYPE, encodeReport(capabilities, { ...report, lines }));
+    dropRest(request);
   };
   if (opening instanceof PreambleRefused) {
     const { message, commands, capabilities } = opening;
@@ -96,12 +108,22 @@ export async function serveReceivePack(
       caller,
       signature,
       preamble,
-      input: concat(bytes, body),
+      input: limitPack(concat(bytes, body), { preambleBytes: preamble.bytes, packBytesMax: pushBytesMax }),
       response,
     });
   } finally {
     release();
   }
+  dropRest(request);
+}
+
+/** Most different reasons that are shown as lines. */
+const REASONS_MAX = 3;
+
+/** Why a push is refused, each reason once. */
+function reasonsOf({ unpackProblem, refs }: Report): string[] {
+  const reasons = [unpackProblem, ...refs.map(({ reason }) => reason)];
+  return [...new Set(reasons.filter((reason) => reason !== undefined))].slice(0, REASONS_MAX);
 }
 
 interface Target {
@@ -195,7 +217,15 @@ async function receive(
   });
 
   if (end.inputError !== null && !response.headersSent) throw end.inputError;
-  if (end.exitCode !== 0) {
+  if (end.inputError instanceof HttpError) {
+    pusher.metrics.pushes.inc({ outcome: 'refused' });
+    pusher.log.info({
+      event: 'push_refused',
+      repo_id: address.repoId,
+      refs: preamble.commands.length,
+      reason: end.inputError.message,
+    });
+  } else if (end.exitCode !== 0) {
     pusher.log.warn({
       event: 'receive_pack_failed',
       repo_id: address.repoId,

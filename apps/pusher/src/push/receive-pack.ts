@@ -2,6 +2,7 @@ import { once } from 'node:events';
 import { pipeline, type Readable, type Writable } from 'node:stream';
 import { HOOK_PIPES, LIST_END, VERDICT_OK } from '../git/write-hooks.ts';
 import { startGit, type GitProcess } from '../git/start-git.ts';
+import { HttpError } from '../http/http-error.ts';
 import { PktLineError } from '../wire/pkt-line.ts';
 import type { Command } from '../wire/preamble.ts';
 import { answerProcReceive, readCommand } from '../wire/proc-receive.ts';
@@ -58,7 +59,7 @@ export async function runReceivePack(options: ReceivePackOptions): Promise<Recei
   });
   const deadline = setTimeout(() => git.end('SIGTERM'), options.timeoutMs);
   const injector = new SidebandInjector(options.isBanded);
-  const input = feed(git, options.input);
+  const input = feed(git, injector, options.input);
   const output = copyOutput(git, injector, options.onOutput);
   const conversations = [
     servePreReceive(git, injector, options),
@@ -90,19 +91,32 @@ export async function runReceivePack(options: ReceivePackOptions): Promise<Recei
   }
 }
 
+/** Most bytes that are still read when git reads no more: enough for a client that is nearly done to get to its end. */
+const DROPPED_BYTES_MAX = 4 * 1024 * 1024;
+
 /**
- * Hands the client's bytes to git, no faster than it takes them. When git stops reading, the rest is read and dropped,
- * since a client hears no answer while it is still sending. Returns what went wrong, or null.
+ * Hands the client's bytes to git, no faster than it takes them. Returns what went wrong with them, or null. What the
+ * client may know of it is shown to it.
  */
-async function feed(git: GitProcess, input: AsyncIterable<Buffer>): Promise<Error | null> {
+async function feed(
+  git: GitProcess,
+  injector: SidebandInjector,
+  input: AsyncIterable<Buffer>,
+): Promise<Error | null> {
+  let dropped = 0;
   try {
-    for await (const chunk of input) await write(git.stdin, chunk);
-    git.stdin.end();
+    for await (const chunk of input) {
+      if (git.stdin.destroyed) dropped += chunk.length;
+      if (dropped > DROPPED_BYTES_MAX) return null;
+      await write(git.stdin, chunk);
+    }
     return null;
   } catch (error) {
-    // Git sees the end of its input in the middle of a pack, and refuses it.
-    git.stdin.destroy();
+    if (error instanceof HttpError) injector.show([error.message]);
     return error as Error;
+  } finally {
+    // After an error git sees the end of its input in the middle of a pack, and refuses it.
+    git.stdin.end();
   }
 }
 
