@@ -10,4 +10,5 @@ export { PREPARED } from './prepared.ts';
 export { SCHEMA, sluice, table } from './schema.ts';
 export { ERROR_CATALOGUE, SluiceError, type ErrorCode } from './sluice-error.ts';
 export type * from './tables.generated.ts';
+export { textArray } from './text-array.ts';
 export { BOUNDS, inBoundedTransaction, inTransaction } from './transaction.ts';

@@ -1,15 +1,8 @@
 import { CHANNELS, PREPARED, table, type DB } from '@sluice/db';
-import {
-  CompiledQuery,
-  DummyDriver,
-  Kysely,
-  PostgresAdapter,
-  PostgresIntrospector,
-  PostgresQueryCompiler,
-  sql,
-} from 'kysely';
+import { sql, type CompiledQuery, type Kysely, type RawBuilder } from 'kysely';
 import type { NewEffect } from './new-effect.ts';
 import { nextEffectId } from './sequences.ts';
+import { filled, templateOf, type Template } from './template.ts';
 
 /**
  * Appends one effect and returns its id; `undefined`, having written nothing, if its dedup key is in force or its repo
@@ -29,15 +22,9 @@ interface Shape {
   when: 'now' | 'at' | 'later';
 }
 
-/** The statement of one shape: its text, and which value each of its parameters is. */
-interface Template {
-  text: string;
-  order: (keyof Values)[];
-}
-
 type Values = ReturnType<typeof valuesOf>;
 
-const templates = new Map<string, Template>();
+const templates = new Map<string, Template<keyof Values>>();
 
 /** The statement behind {@link insertEffect}. */
 export function insertQuery(effect: NewEffect): CompiledQuery<{ effect_id: bigint | string }> {
@@ -48,12 +35,8 @@ export function insertQuery(effect: NewEffect): CompiledQuery<{ effect_id: bigin
   };
   const key = `${shape.isKeyed} ${shape.when}`;
   let template = templates.get(key);
-  if (template === undefined) templates.set(key, (template = templateOf(shape)));
-  const values = valuesOf(effect);
-  return CompiledQuery.raw(
-    template.text,
-    template.order.map((name) => values[name]),
-  ) as CompiledQuery<{ effect_id: bigint | string }>;
+  if (template === undefined) templates.set(key, (template = templateFor(shape)));
+  return filled(template, valuesOf(effect));
 }
 
 function valuesOf(effect: NewEffect) {
@@ -69,13 +52,14 @@ function valuesOf(effect: NewEffect) {
     isRetained: effect.retainDedupKey ?? false,
     concurrencyGroup: effect.concurrencyGroup ?? null,
     pushId: effect.pushId ?? null,
-    channel: CHANNELS.effects,
   };
 }
 
-/** Compiles the statement with the name of each value in its place. */
-function templateOf(shape: Shape): Template {
-  const value = (name: keyof Values) => sql`${name}`;
+function templateFor(shape: Shape): Template<keyof Values> {
+  return templateOf((value) => statement(shape, value));
+}
+
+function statement(shape: Shape, value: (name: keyof Values) => RawBuilder<unknown>): RawBuilder<unknown> {
   const repoId = value('repoId');
   const isUnlimited = sql`(select r.max_queued from ${table('repo')} r where r.repo_id = ${repoId}) is null`;
   // NULL, at once, also for an instant that has passed.
@@ -96,7 +80,7 @@ function templateOf(shape: Shape): Template {
       returning effect_id
     ), `
     : sql``;
-  const { sql: text, parameters } = sql`${PREPARED}with ${key}kept as (
+  return sql`${PREPARED}with ${key}kept as (
       insert into ${table('effect_queue')}
              (effect_id, repo_id, name, payload, priority, max_attempts, run_at, dedup_key, concurrency_group, push_id)
       ${shape.isKeyed ? sql`select key.effect_id, ${values} from key` : sql`select ${nextEffectId}, ${values} where ${isUnlimited}`}
@@ -104,17 +88,6 @@ function templateOf(shape: Shape): Template {
     )
     select effect_id,
            case when run_at is null and exists (select from ${table('dispatcher')} d where d.is_sleeping)
-                then pg_notify(${value('channel')}, effect_id || ' ' || repo_id)::text end as told
-      from kept`.compile(COMPILER);
-  return { text, order: parameters as (keyof Values)[] };
+                then pg_notify(${sql.lit(CHANNELS.effects)}, effect_id || ' ' || repo_id)::text end as told
+      from kept`;
 }
-
-/** Knows the dialect, and no database. */
-const COMPILER = new Kysely<DB>({
-  dialect: {
-    createAdapter: () => new PostgresAdapter(),
-    createDriver: () => new DummyDriver(),
-    createIntrospector: (db) => new PostgresIntrospector(db),
-    createQueryCompiler: () => new PostgresQueryCompiler(),
-  },
-});

@@ -4,7 +4,7 @@ import { sql, type Kysely } from 'kysely';
 import pg from 'pg';
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
 import { enqueueEffects } from './enqueue-effects.ts';
-import { insertStatement } from './insert-effects.ts';
+import { insertManyQuery } from './insert-effects.ts';
 import type { NewEffect } from './new-effect.ts';
 
 const database = useTestDatabase();
@@ -86,8 +86,8 @@ test('a rolled back enqueue announces nothing', async () => {
 
 test('the statement does not grow with the number of effects, and names every table in full', () => {
   const effects = (count: number) => Array.from({ length: count }, () => ({ repoId: 'r', payload: 'x' }));
-  const one = insertStatement(effects(1), { unlessLimited: true }).compile(database.db);
-  const many = insertStatement(effects(10_000), { unlessLimited: true }).compile(database.db);
+  const one = insertManyQuery(effects(1), { unlessLimited: true });
+  const many = insertManyQuery(effects(10_000), { unlessLimited: true });
   expect(many.sql).toBe(one.sql);
   expect(many.parameters).toHaveLength(one.parameters.length);
   for (const name of ['effect_queue', 'repo', 'dispatcher'] as const) {

@@ -5,7 +5,7 @@ import { beforeAll, describe, expect, test } from 'vitest';
 import { claimStatement } from '../src/claim-effects.ts';
 import { toClaimedEffect, type ClaimedRow } from '../src/claim.ts';
 import { finishStatement } from '../src/finish-claims.ts';
-import { insertStatement } from '../src/insert-effects.ts';
+import { insertManyQuery } from '../src/insert-effects.ts';
 import { rowsTouched } from './rows-touched.ts';
 
 const TABLES = ['effect_queue', 'effect_claim', 'effect_dedup', 'effect_history_default'] as const;
@@ -68,7 +68,7 @@ describe.each(['never taken', 'taken when empty', 'taken when full', 'taken when
       const effects = Array.from({ length: 100 }, () => ({ repoId: 'big', payload: 'x' }));
       const { rows, readWhole } = await rowsTouched(
         database.db,
-        insertStatement(effects, { unlessLimited: true }),
+        insertManyQuery(effects, { unlessLimited: true }),
       );
       expect(readWhole).not.toHaveProperty('effect_queue');
       expect(rows).toBeLessThan(15 * 100);

@@ -1,4 +1,4 @@
-import { sql, type Kysely, type RawBuilder } from 'kysely';
+import { CompiledQuery, type Kysely, type RawBuilder } from 'kysely';
 
 interface Node {
   'Node Type': string;
@@ -26,28 +26,29 @@ interface Touched {
  */
 export async function rowsTouched<T>(
   db: Kysely<T>,
-  statement: RawBuilder<unknown>,
+  statement: RawBuilder<unknown> | CompiledQuery,
   { after = [] }: { after?: readonly RawBuilder<unknown>[] } = {},
 ): Promise<Touched> {
-  const explain = sql.raw('explain (analyze, format json) ');
-  const custom = await touchedIn(db, [...after, sql`${explain}${statement}`]);
-  const { sql: text, parameters } = statement.compile(db);
+  const { sql: text, parameters } = 'sql' in statement ? statement : statement.compile(db);
+  const first = after.map((each) => each.compile(db));
+  const explain = 'explain (analyze, format json) ';
+  const custom = await touchedIn(db, [...first, CompiledQuery.raw(explain + text, [...parameters])]);
   if (!text.startsWith('/* prepared */')) return custom;
   const name = `touched_${(prepared += 1)}`;
   const generic = await touchedIn(db, [
-    ...after,
-    sql`set local plan_cache_mode = force_generic_plan`,
-    sql.raw(`prepare ${name} as ${text}`),
-    sql`${explain}${sql.raw(`execute ${name} (${parameters.map(literal).join(', ')})`)}`,
+    ...first,
+    CompiledQuery.raw('set local plan_cache_mode = force_generic_plan'),
+    CompiledQuery.raw(`prepare ${name} as ${text}`),
+    CompiledQuery.raw(`${explain} execute ${name} (${parameters.map(literal).join(', ')})`),
   ]);
   return generic.rows > custom.rows || Object.keys(generic.readWhole).length > 0 ? generic : custom;
 }
 
-async function touchedIn<T>(db: Kysely<T>, statements: readonly RawBuilder<unknown>[]): Promise<Touched> {
+async function touchedIn<T>(db: Kysely<T>, statements: readonly CompiledQuery[]): Promise<Touched> {
   const trx = await db.startTransaction().execute();
   try {
     let answer: unknown[] = [];
-    for (const statement of statements) answer = (await statement.execute(trx)).rows;
+    for (const statement of statements) answer = (await trx.executeQuery(statement)).rows;
     const nodes = flatten((answer as { 'QUERY PLAN': { Plan: Node }[] }[])[0]!['QUERY PLAN'][0]!.Plan);
     const readWhole: Record<string, number> = {};
     for (const node of nodes) {
@@ -66,10 +67,22 @@ type Scalar = string | number | bigint | boolean;
 /** A parameter as SQL text; of the kinds that statements of the queue have. */
 function literal(value: unknown): string {
   if (value === null || value === undefined) return 'null';
-  const text = Array.isArray(value)
-    ? `{${value.map((item: unknown) => (item === null ? 'null' : JSON.stringify(String(item as Scalar)))).join(',')}}`
-    : String(value as Scalar);
+  const items = value instanceof Uint8Array ? textsOf(Buffer.from(value)) : value;
+  const text = Array.isArray(items)
+    ? `{${items.map((item: unknown) => (item === null ? 'null' : JSON.stringify(String(item as Scalar)))).join(',')}}`
+    : String(items as Scalar);
   return `'${text.replaceAll("'", "''")}'`;
+}
+
+/** The texts of an array in PostgreSQL's binary form. */
+function textsOf(bytes: Buffer): (string | null)[] {
+  const texts: (string | null)[] = [];
+  for (let at = 20; at < bytes.length;) {
+    const length = bytes.readInt32BE(at);
+    texts.push(length < 0 ? null : bytes.toString('utf8', at + 4, at + 4 + length));
+    at += 4 + Math.max(0, length);
+  }
+  return texts;
 }
 
 function touchedBy(node: Node): number {
