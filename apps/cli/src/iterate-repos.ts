@@ -24,5 +24,5 @@ export async function* iterateRepos(
     yield only;
     return;
   }
-  yield* iterateAll(db);
+  for await (const { repoId } of iterateAll(db)) yield repoId;
 }

@@ -1,4 +1,4 @@
-import { Counter, createRegistry, Histogram, type Registry } from '@sluice/service-kit';
+import { Counter, createRegistry, Gauge, Histogram, type Registry } from '@sluice/service-kit';
 
 /** What `/_metrics` shows. */
 export interface PusherMetrics {
@@ -6,6 +6,9 @@ export interface PusherMetrics {
   pushes: Counter<'outcome'>;
   pushSeconds: Histogram;
   effectsQueued: Counter;
+  reposWithheld: Gauge;
+  maintenance: Counter<'outcome'>;
+  packsMax: Gauge;
 }
 
 export function createPusherMetrics(): PusherMetrics {
@@ -28,6 +31,22 @@ export function createPusherMetrics(): PusherMetrics {
     effectsQueued: new Counter({
       name: 'sluice_push_effects_queued_total',
       help: 'Effects that pushes queued.',
+      registers,
+    }),
+    reposWithheld: new Gauge({
+      name: 'sluice_repos_withheld',
+      help: 'Repositories that are not served, because objects that their refs name are not on this disk.',
+      registers,
+    }),
+    maintenance: new Counter({
+      name: 'sluice_maintenance_total',
+      help: 'Repositories maintained, by outcome: done, failed.',
+      labelNames: ['outcome'],
+      registers,
+    }),
+    packsMax: new Gauge({
+      name: 'sluice_packs_max',
+      help: 'Most packs of a repository on this disk, at the last look.',
       registers,
     }),
   };

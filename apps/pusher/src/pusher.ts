@@ -8,6 +8,7 @@ import type { KeyedTurns } from './keyed-turns.ts';
 import type { PusherMetrics } from './pusher-metrics.ts';
 import type { GovernanceReader } from './push/governance.ts';
 import type { DefinitionReader } from './push/read-definitions.ts';
+import type { ObjectGuard } from './store/object-guard.ts';
 import type { Settings } from './settings.ts';
 
 /** What every request works with: made once at the start, passed down, never global. */
@@ -18,6 +19,7 @@ export interface Pusher {
   log: Logger;
   metrics: PusherMetrics;
   refs: RefCache;
+  guard: ObjectGuard;
   slots: SlotClasses;
   /** One commit per repository at a time. */
   commitTurns: KeyedTurns;

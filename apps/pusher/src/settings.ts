@@ -25,6 +25,8 @@ export type Settings = Readonly<{
   idleMs: number;
   gitProcesses: number;
   effectsPerPushMax: number;
+  maintenanceMs: number;
+  keepDays: number | undefined;
   databaseWaitMs: number;
   graceMs: number;
   logLevel: LogLevel;
@@ -108,6 +110,18 @@ export function readPusherSettings(env: Readonly<Record<string, string | undefin
         parse: integer({ min: 1, max: 100_000 }),
         default: 1000,
         example: '1000',
+      },
+      maintenanceMs: {
+        name: 'SLUICE_MAINTENANCE_MS',
+        parse: durationMs({ min: 0 }),
+        default: 10 * 60 * 1000,
+        example: '600000',
+      },
+      keepDays: {
+        name: 'SLUICE_KEEP_DAYS',
+        parse: integer({ min: 1, max: 36_500 }),
+        default: undefined,
+        example: '90',
       },
       databaseWaitMs: {
         name: 'SLUICE_DATABASE_WAIT_MS',

@@ -7,7 +7,6 @@ import { loadServerKey, registerServerKey, repoFolder } from '@sluice/ref-store'
 import { SettingsError, untilAnswered, type HostPort, type Logger } from '@sluice/service-kit';
 import { RefCache } from './git/ref-cache.ts';
 import { createSlotClasses } from './git/slot-classes.ts';
-import { sweepQuarantine } from './git/sweep-quarantine.ts';
 import { requireGit } from './git/require-git.ts';
 import { writeHooks } from './git/write-hooks.ts';
 import { createHandler } from './http/handle-request.ts';
@@ -18,6 +17,10 @@ import { nonceSeed } from './push/certificate-nonce.ts';
 import { GovernanceReader } from './push/governance.ts';
 import { DefinitionReader } from './push/read-definitions.ts';
 import type { Settings } from './settings.ts';
+import { findLostRefs } from './store/find-lost-refs.ts';
+import { noteLostPushes } from './store/lost-pushes.ts';
+import { ObjectGuard } from './store/object-guard.ts';
+import { Upkeep } from './store/upkeep.ts';
 
 export interface RunningPusher {
   /** `http://host:port`, with the port that was really taken. */
@@ -29,7 +32,6 @@ export interface RunningPusher {
   stop: (how: { hurry: boolean }) => Promise<void>;
 }
 
-const HOUR_MS = 60 * 60 * 1000;
 const SLOT_WAIT_MS = 60_000;
 /** A server that is silent for longer is taken for lost. */
 const QUERY_MS_MAX = 60_000;
@@ -55,14 +57,27 @@ export async function startPusher(settings: Settings, log: Logger): Promise<Runn
     });
     const key = await loadServerKey(settings.keyFile ?? join(dataDir, 'server-key.pem'));
     await registerServerKey(db, key);
+    const metrics = createPusherMetrics();
+    const guard = new ObjectGuard({
+      dataDir,
+      log,
+      check: (repoId, folder) => findLostRefs(db, repoId, { folder, home }),
+      onCount: (withheld) => metrics.reposWithheld.set(withheld),
+    });
     const pusher: Pusher = {
       settings: { ...settings, dataDir },
       db,
       log,
       home,
       key,
-      metrics: createPusherMetrics(),
-      refs: new RefCache(db, (repoId, objectFormat) => repoFolder(dataDir, repoId, objectFormat)),
+      metrics,
+      guard,
+      refs: new RefCache({
+        db,
+        folderOf: (repoId, objectFormat) => repoFolder(dataDir, repoId, objectFormat),
+        admit: (repoId, folder) => guard.require(repoId, folder),
+        onLost: (lost) => noteLostPushes(log, lost),
+      }),
       slots: createSlotClasses({ max: settings.gitProcesses, waitMs: SLOT_WAIT_MS }),
       commitTurns: new KeyedTurns(),
       definitions: new DefinitionReader(),
@@ -70,8 +85,6 @@ export async function startPusher(settings: Settings, log: Logger): Promise<Runn
       nonceSeed: nonceSeed(key),
       hooksFolder: await writeHooks(dataDir),
     };
-    const removed = await sweepQuarantine(dataDir, HOUR_MS);
-    if (removed > 0) log.info({ event: 'quarantine_swept', removed });
     return await listen(pusher);
   } catch (error) {
     await db.destroy();
@@ -113,7 +126,10 @@ async function listen(pusher: Pusher): Promise<RunningPusher> {
   const url = `http://${family === 'IPv6' ? `[${address}]` : address}:${port}`;
   log.info({ event: 'pusher_started', url });
 
+  // Not before: who pushes and fetches does not wait for it.
+  const upkeep = new Upkeep(pusher);
   const drain = async (): Promise<void> => {
+    await upkeep.stop();
     while (running.size > 0) await Promise.allSettled(running);
     server.closeAllConnections();
     await db.destroy();

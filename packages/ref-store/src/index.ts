@@ -3,7 +3,7 @@ export { commitPush, type CommitPushOptions, type PushOutcome } from './commit-p
 export { findPush, type FoundPush } from './find-push.ts';
 export { hashObject, type ObjectKind } from './hash-object.ts';
 export { iteratePushes, type LoggedPush } from './iterate-pushes.ts';
-export { iterateRepos } from './iterate-repos.ts';
+export { iterateRepos, type KnownRepo } from './iterate-repos.ts';
 export { lockRepo, type LockedRepo, type LockRepoOptions } from './lock-repo.ts';
 export { isOid, zeroOid, type ObjectFormat, type Oid } from './oid.ts';
 export { buildOpRecord, type GitObject, type OpRecord, type OpRecordInput } from './op-record.ts';

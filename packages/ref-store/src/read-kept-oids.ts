@@ -6,7 +6,10 @@ import { readRepo } from './read-repo.ts';
 export interface KeptOids {
   /** The state of the refs that this belongs to. */
   refsVersion: bigint;
-  oids: Oid[];
+  /** What refs name. */
+  named: Oid[];
+  /** What no ref names any more. */
+  former: Oid[];
 }
 
 export interface ReadKeptOidsOptions {
@@ -25,7 +28,7 @@ export async function readKeptOids(
   db: Kysely<DB>,
   { repoId, keepDays, oidsMax }: ReadKeptOidsOptions,
 ): Promise<KeptOids | null | undefined> {
-  const former =
+  const counts =
     keepDays === null
       ? sql`true`
       : sql`(created_at > now() - ${keepDays} * interval '1 day'
@@ -34,13 +37,19 @@ export async function readKeptOids(
   return await snapshot.execute(async (trx) => {
     const repo = await readRepo(trx, repoId);
     if (repo === undefined) return undefined;
-    const { rows } = await sql<{ oid: Oid }>`
-      select oid from ${table('ref')} where repo_id = ${repoId}
-      union
-      select v.oid from ${table('reflog')}, lateral (values (old_oid), (new_oid)) v (oid)
-       where repo_id = ${repoId} and v.oid is not null and ${former}
-      limit ${oidsMax + 1}`.execute(trx);
+    const { rows } = await sql<{ oid: Oid; is_named: boolean }>`
+      select oid, bool_or(is_named) as is_named
+        from (
+          select oid, true as is_named from ${table('ref')} where repo_id = ${repoId}
+          union all
+          select v.oid, false from ${table('reflog')}, lateral (values (old_oid), (new_oid)) v (oid)
+           where repo_id = ${repoId} and v.oid is not null and ${counts}
+        ) kept
+       group by oid
+       limit ${oidsMax + 1}`.execute(trx);
     if (rows.length > oidsMax) return null;
-    return { refsVersion: repo.refsVersion, oids: rows.map(({ oid }) => oid) };
+    const oidsOf = (isNamed: boolean): Oid[] =>
+      rows.flatMap((row) => (row.is_named === isNamed ? [row.oid] : []));
+    return { refsVersion: repo.refsVersion, named: oidsOf(true), former: oidsOf(false) };
   });
 }

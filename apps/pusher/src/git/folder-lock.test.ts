@@ -1,9 +1,9 @@
-import { existsSync, writeFileSync } from 'node:fs';
+import { existsSync, utimesSync, writeFileSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { useTempFolder } from '@sluice/testkit';
 import { expect, test } from 'vitest';
-import { withLockFile } from './folder-lock.ts';
+import { tryWithLockFile, withLockFile } from './folder-lock.ts';
 
 const folder = useTempFolder();
 
@@ -35,4 +35,17 @@ test.each([
   const path = join(folder.path, 'lock');
   writeFileSync(path, text);
   expect(await withLockFile(path, () => Promise.resolve(7))).toBe(7);
+});
+
+test('who does not wait for a lock is told that it is held, and how old a lock may become is its own', async () => {
+  const path = join(folder.path, 'lock');
+  const taken = await tryWithLockFile(path, 60_000, async () => {
+    expect(await tryWithLockFile(path, 60_000, () => Promise.resolve('second'))).toBeNull();
+    const hourAgo = new Date(Date.now() - 3_600_000);
+    utimesSync(path, hourAgo, hourAgo);
+    expect(await tryWithLockFile(path, 7_200_000, () => Promise.resolve('second'))).toBeNull();
+    return 'first';
+  });
+  expect(taken).toEqual({ result: 'first' });
+  expect(existsSync(path)).toBe(false);
 });

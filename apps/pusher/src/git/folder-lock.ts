@@ -17,12 +17,30 @@ const held = new Set<string>();
  * of this host left behind, or one that is a minute old, is removed.
  */
 export async function withLockFile<T>(path: string, task: () => Promise<T>): Promise<T> {
+  const startedAt = performance.now();
+  for (;;) {
+    const done = await tryWithLockFile(path, STALE_MS, task);
+    if (done !== null) return done.result;
+    if (performance.now() - startedAt > WAIT_MS_MAX) throw unavailable('the repository is locked on disk');
+    await delay(RETRY_MS);
+  }
+}
+
+/**
+ * The same for a task that takes up to `staleMs`, which is how old a lock may become. Does not wait: null if somebody
+ * else holds it.
+ */
+export async function tryWithLockFile<T>(
+  path: string,
+  staleMs: number,
+  task: () => Promise<T>,
+): Promise<{ result: T } | null> {
   const id = randomUUID();
   held.add(id);
   try {
-    await take(path, id);
+    if (!(await tryTake(path, id, staleMs))) return null;
     try {
-      return await task();
+      return { result: await task() };
     } finally {
       await unlink(path).catch(() => undefined);
     }
@@ -31,14 +49,11 @@ export async function withLockFile<T>(path: string, task: () => Promise<T>): Pro
   }
 }
 
-async function take(path: string, id: string): Promise<void> {
-  const startedAt = performance.now();
-  while (!(await tryCreate(path, id))) {
-    if (await isStale(path)) await unlink(path).catch(() => undefined);
-    else if (performance.now() - startedAt > WAIT_MS_MAX)
-      throw unavailable('the repository is locked on disk');
-    else await delay(RETRY_MS);
-  }
+async function tryTake(path: string, id: string, staleMs: number): Promise<boolean> {
+  if (await tryCreate(path, id)) return true;
+  if (!(await isStale(path, staleMs))) return false;
+  await unlink(path).catch(() => undefined);
+  return await tryCreate(path, id);
 }
 
 async function tryCreate(path: string, id: string): Promise<boolean> {
@@ -52,10 +67,10 @@ async function tryCreate(path: string, id: string): Promise<boolean> {
   }
 }
 
-async function isStale(path: string): Promise<boolean> {
+async function isStale(path: string, staleMs: number): Promise<boolean> {
   try {
     const [{ mtimeMs }, text] = await Promise.all([stat(path), readFile(path, 'utf8')]);
-    if (Date.now() - mtimeMs > STALE_MS) return true;
+    if (Date.now() - mtimeMs > staleMs) return true;
     const owner = /^(\d+) (\S+) (.+)\n$/.exec(text);
     if (owner === null || owner[3] !== hostname()) return false;
     const pid = Number(owner[1]);

@@ -18,6 +18,25 @@ export interface FreshRepo {
 /** Where a repository is on this machine. */
 export type FolderOf = (repoId: string, objectFormat: ObjectFormat) => string;
 
+/** A state of the refs that the cache was written from, and of which the database knows nothing. */
+export interface LostState {
+  repoId: string;
+  folder: string;
+  /** What the cache was written from. */
+  refsVersion: bigint;
+  /** The last push that it had. */
+  pushId: string;
+}
+
+export interface RefCacheOptions {
+  db: Kysely<DB>;
+  folderOf: FolderOf;
+  /** Asked before a repository is opened; throws if nobody may have it. */
+  admit?: (repoId: string, folder: string) => Promise<void>;
+  /** The database went back in time. The cache is replaced when this is done. */
+  onLost?: (lost: LostState) => Promise<void>;
+}
+
 /**
  * Keeps each bare repository's `packed-refs` and `HEAD` equal to the database, which is the truth. The first line of
  * `packed-refs` carries the version it was written from, as a word that git ignores, so the file cannot be newer or
@@ -25,19 +44,21 @@ export type FolderOf = (repoId: string, objectFormat: ObjectFormat) => string;
  */
 export class RefCache {
   readonly #db: Kysely<DB>;
-  readonly #folderOf: FolderOf;
+  readonly #options: RefCacheOptions;
   readonly #turns = new KeyedTurns();
 
-  constructor(db: Kysely<DB>, folderOf: FolderOf) {
-    this.#db = db;
-    this.#folderOf = folderOf;
+  constructor(options: RefCacheOptions) {
+    this.#db = options.db;
+    this.#options = options;
   }
 
   /** Brings the cache up to date; undefined if there is no such repository. */
   async refresh(repoId: string): Promise<FreshRepo | undefined> {
     const state = await readRepo(this.#db, repoId);
     if (state === undefined) return undefined;
-    const folder = this.#folderOf(repoId, state.objectFormat);
+    const folder = this.#options.folderOf(repoId, state.objectFormat);
+    // Before an empty folder could take the place of one that was lost.
+    await this.#options.admit?.(repoId, folder);
     await ensureRepoFolder(folder, repoId, state.objectFormat);
     if ((await readStamp(folder)) === stampOf(state)) return { state, folder };
     return await this.#turns.run(repoId, () => this.#rewrite(repoId, folder));
@@ -47,8 +68,11 @@ export class RefCache {
     // The name git itself locks the file by, so that nothing else rewrites it meanwhile.
     return await withLockFile(join(folder, 'packed-refs.lock'), async () => {
       // Read under the lock: whoever comes later writes something newer, never older.
-      const found = await this.#readSnapshot(repoId, await readStamp(folder));
+      const stamp = await readStamp(folder);
+      const found = await this.#readSnapshot(repoId, stamp);
       if (found === undefined) return undefined;
+      const lost = lostState(stamp, found.state);
+      if (lost !== null) await this.#options.onLost?.({ repoId, folder, ...lost });
       if (found.refs !== null) await writeCache(folder, found.state, found.refs);
       return { state: found.state, folder };
     });
@@ -74,6 +98,13 @@ export class RefCache {
 /** Names a state of the refs. The op record's id is part of it: after a failover a version may be used twice. */
 function stampOf(state: RepoState): string {
   return `sluice=${state.refsVersion}:${state.opTip ?? 'none'}:${state.headRef}`;
+}
+
+/** A cache is never newer than the database, unless that lost what it had. */
+function lostState(stamp: string | null, state: RepoState): Pick<LostState, 'refsVersion' | 'pushId'> | null {
+  const [, version, pushId] = /^sluice=(\d+):([0-9a-f]+):/.exec(stamp ?? '') ?? [];
+  if (version === undefined || pushId === undefined || pushId === state.opTip) return null;
+  return BigInt(version) < state.refsVersion ? null : { refsVersion: BigInt(version), pushId };
 }
 
 const HEADER_BYTES_MAX = 2048;

@@ -21,18 +21,27 @@ export interface StartGitOptions {
   env: Record<string, string>;
   /** Extra pipes, as file descriptors 3 and up, which its hooks inherit. */
   pipes?: number;
+  /** Lets every other process of the machine go first. */
+  isPatient?: boolean;
 }
 
 const ERROR_BYTES_MAX = 8 * 1024;
+const PATIENTLY = ['nice', '-n', '19'] as const;
 
 /**
  * Starts git in a process group of its own. Rejects with a 503 if the system has no room for another process or
  * file: nothing has happened then.
  */
-export async function startGit({ args, env, pipes = 0 }: StartGitOptions): Promise<GitProcess> {
+export async function startGit({
+  args,
+  env,
+  pipes = 0,
+  isPatient = false,
+}: StartGitOptions): Promise<GitProcess> {
+  const [command, ...argv] = [...(isPatient ? PATIENTLY : []), 'git', ...args];
   let child: ChildProcess;
   try {
-    child = spawn('git', args, {
+    child = spawn(command!, argv, {
       env,
       detached: true,
       stdio: ['pipe', 'pipe', 'pipe', ...Array.from({ length: pipes }, () => 'pipe' as const)],

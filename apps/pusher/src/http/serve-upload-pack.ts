@@ -40,16 +40,21 @@ export async function serveUploadPack(
       }),
     });
     const end = await copyAnswer(git, { body, response, idleMs, totalMs: uploadMs });
-    if (end === 'broken') {
+    if (end === 'broken' || end === 'unanswered') {
       const errors = git.errors();
       pusher.log.warn({ event: 'upload_pack_failed', repo_id: address.repoId, errors });
+      pusher.guard.suspect(address.repoId);
+      if (end === 'unanswered') {
+        await pusher.guard.require(address.repoId, repo.folder);
+        throw unavailable('git could not serve the request', new Error(errors));
+      }
     }
   } finally {
     release();
   }
 }
 
-/** Says whether the answer broke off by git's fault. */
+/** Says whether the answer broke off by git's fault, or did not even begin. */
 async function copyAnswer(
   git: GitProcess,
   {
@@ -58,7 +63,7 @@ async function copyAnswer(
     idleMs,
     totalMs,
   }: { body: Buffer; response: ServerResponse; idleMs: number; totalMs: number },
-): Promise<'whole' | 'left' | 'broken'> {
+): Promise<'whole' | 'left' | 'broken' | 'unanswered'> {
   const deadline = setTimeout(() => response.destroy(), totalMs);
   const onClose = (): void => git.end('SIGTERM');
   response.on('close', onClose);
@@ -79,7 +84,7 @@ async function copyAnswer(
       endAnswer(response);
       return 'whole';
     }
-    if (!response.headersSent) throw unavailable('git could not serve the request', new Error(git.errors()));
+    if (!response.headersSent) return 'unanswered';
     // An answer that breaks off must look like it.
     response.destroy();
     return 'broken';

@@ -1,0 +1,162 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import { iterateRepos, type KnownRepo } from '@sluice/ref-store';
+import { HttpError } from '../http/http-error.ts';
+import { repoFolder } from '../git/repo-folder.ts';
+import type { Pusher } from '../pusher.ts';
+import { listPacks } from './list-packs.ts';
+import { maintainRepo, type MaintenanceContext, type MaintenanceReport } from './maintain-repo.ts';
+import { isOwn, sweepDebris } from './sweep-debris.ts';
+
+const DAY_MS = 24 * 60 * 60 * 1000;
+const HOUR_MS = 60 * 60 * 1000;
+/** Longest time for one step of one repository's maintenance. */
+const STEP_MS_MAX = HOUR_MS;
+/** A repository whose maintenance failed or was put off is left alone for so long. */
+const PUT_OFF_MS = 6 * HOUR_MS;
+
+/**
+ * What the pusher does with object stores by itself, one repository at a time and behind everybody who asks for
+ * something: once at the start, removes debris, compares all refs with the disk and brings the refs on disk up to date;
+ * then, every so often, looks at each repository and maintains the ones that need it.
+ */
+export class Upkeep {
+  readonly #pusher: Pusher;
+  readonly #stop = new AbortController();
+  readonly #notBefore = new Map<string, number>();
+  readonly #ended: Promise<void>;
+
+  constructor(pusher: Pusher) {
+    this.#pusher = pusher;
+    this.#ended = this.#run();
+  }
+
+  /** Gives up what is being done; nothing of it is half done. */
+  async stop(): Promise<void> {
+    this.#stop.abort();
+    await this.#ended;
+  }
+
+  async #run(): Promise<void> {
+    const { signal } = this.#stop;
+    const { maintenanceMs } = this.#pusher.settings;
+    await this.#attempt('sweep', () => this.#sweep());
+    await this.#attempt('check', () => this.#checkAll());
+    while (maintenanceMs > 0 && !signal.aborted) {
+      await this.#attempt('maintenance', () => this.#maintainAll());
+      await delay(maintenanceMs, undefined, { signal }).catch(() => undefined);
+    }
+  }
+
+  async #sweep(): Promise<void> {
+    const { log, settings } = this.#pusher;
+    const removed = await sweepDebris(settings.dataDir, this.#debrisMs, this.#stop.signal);
+    if (removed > 0) log.info({ event: 'debris_swept', removed });
+  }
+
+  /** An upload or a repack of another process on this disk may be as old as it may become. */
+  get #debrisMs(): number {
+    return Math.max(this.#pusher.settings.uploadMs, STEP_MS_MAX) + HOUR_MS;
+  }
+
+  async #checkAll(): Promise<void> {
+    const { db, log } = this.#pusher;
+    const startedAt = performance.now();
+    let repos = 0;
+    let withheld = 0;
+    for await (const repo of iterateRepos(db)) {
+      this.#stop.signal.throwIfAborted();
+      if (repo.refsVersion === 0n) continue;
+      repos += 1;
+      if (!(await this.#refresh(repo))) withheld += 1;
+    }
+    log.info({ event: 'objects_checked', repos, withheld, ms: Math.round(performance.now() - startedAt) });
+  }
+
+  /** False: it is withheld, and the guard has said why. */
+  async #refresh({ repoId }: KnownRepo): Promise<boolean> {
+    try {
+      await this.#pusher.refs.refresh(repoId);
+      return true;
+    } catch (error) {
+      if (!(error instanceof HttpError)) throw error;
+      return false;
+    }
+  }
+
+  async #maintainAll(): Promise<void> {
+    const { db, log, metrics } = this.#pusher;
+    let packsMax = 0;
+    for await (const repo of iterateRepos(db)) {
+      this.#stop.signal.throwIfAborted();
+      if (repo.refsVersion === 0n || this.#isPutOff(repo.repoId)) continue;
+      const folder = repoFolder(this.#pusher.settings.dataDir, repo.repoId, repo.objectFormat);
+      if (!(await isOwn(folder))) continue;
+      try {
+        await this.#maintain(repo.repoId, folder);
+      } catch (error) {
+        if (this.#stop.signal.aborted) return;
+        this.#putOff(repo.repoId);
+        metrics.maintenance.inc({ outcome: 'failed' });
+        log.error({ event: 'maintenance_failed', repo_id: repo.repoId, error });
+      }
+      packsMax = Math.max(packsMax, (await listPacks(folder)).length);
+    }
+    metrics.packsMax.set(packsMax);
+  }
+
+  async #maintain(repoId: string, folder: string): Promise<void> {
+    const { log, metrics } = this.#pusher;
+    const startedAt = performance.now();
+    const report = await maintainRepo(this.#context(), { repoId, folder });
+    if (report === null) return;
+    if (report.prune !== null && 'putOff' in report.prune) this.#putOff(repoId);
+    metrics.maintenance.inc({ outcome: 'done' });
+    const ms = Math.round(performance.now() - startedAt);
+    log.info({ event: 'repo_maintained', repo_id: repoId, ...describe(report), ms });
+  }
+
+  #context(): MaintenanceContext {
+    const { db, home, commitTurns, refs, settings } = this.#pusher;
+    return {
+      db,
+      home,
+      commitTurns,
+      keepDays: settings.keepDays ?? null,
+      timeoutMs: STEP_MS_MAX,
+      signal: this.#stop.signal,
+      debrisMs: this.#debrisMs,
+      refresh: (repoId) => refs.refresh(repoId),
+    };
+  }
+
+  #isPutOff(repoId: string): boolean {
+    const at = this.#notBefore.get(repoId);
+    if (at === undefined || at > performance.now()) return at !== undefined;
+    this.#notBefore.delete(repoId);
+    return false;
+  }
+
+  #putOff(repoId: string): void {
+    this.#notBefore.set(repoId, performance.now() + PUT_OFF_MS);
+  }
+
+  async #attempt(task: string, run: () => Promise<void>): Promise<void> {
+    if (this.#stop.signal.aborted) return;
+    try {
+      await run();
+    } catch (error) {
+      if (!this.#stop.signal.aborted) this.#pusher.log.error({ event: 'upkeep_failed', task, error });
+    }
+  }
+}
+
+function describe({ before, after, wasRepacked, prune }: MaintenanceReport): Record<string, unknown> {
+  return {
+    packs_before: before.packs,
+    packs_after: after.packs,
+    bytes_before: before.bytes,
+    bytes_after: after.bytes,
+    repacked: wasRepacked,
+    ...(prune === null ? {} : 'putOff' in prune ? { prune_put_off: prune.putOff } : { pruned: prune.packs.length }),
+  };
+}
