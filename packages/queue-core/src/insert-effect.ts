@@ -73,21 +73,17 @@ function statement(shape: Shape, value: (name: keyof Values) => RawBuilder<unkno
          ${value('maxAttempts')}::integer, ${runAt[shape.when]}, ${value('dedupKey')}, ${value('concurrencyGroup')},
          ${value('pushId')}`;
   const key = shape.isKeyed
-    ? sql`key as (
+    ? sql`with key as (
       insert into ${table('effect_dedup')} (repo_id, dedup_key, effect_id, is_retained)
       select ${repoId}, ${value('dedupKey')}, ${nextEffectId}, ${value('isRetained')}::boolean where ${isUnlimited}
           on conflict (repo_id, dedup_key) do nothing
       returning effect_id
-    ), `
+    ) `
     : sql``;
-  return sql`${PREPARED}with ${key}kept as (
-      insert into ${table('effect_queue')}
-             (effect_id, repo_id, name, payload, priority, max_attempts, run_at, dedup_key, concurrency_group, push_id)
-      ${shape.isKeyed ? sql`select key.effect_id, ${values} from key` : sql`select ${nextEffectId}, ${values} where ${isUnlimited}`}
-      returning effect_id, repo_id, run_at
-    )
-    select effect_id,
-           case when run_at is null and exists (select from ${table('dispatcher')} d where d.is_sleeping)
-                then pg_notify(${sql.lit(CHANNELS.effects)}, effect_id || ' ' || repo_id)::text end as told
-      from kept`;
+  return sql`${PREPARED}${key}insert into ${table('effect_queue')} as q
+           (effect_id, repo_id, name, payload, priority, max_attempts, run_at, dedup_key, concurrency_group, push_id)
+    ${shape.isKeyed ? sql`select key.effect_id, ${values} from key` : sql`select ${nextEffectId}, ${values} where ${isUnlimited}`}
+    returning effect_id,
+              case when q.run_at is null and exists (select from ${table('dispatcher')} d where d.is_sleeping)
+                   then pg_notify(${sql.lit(CHANNELS.effects)}, q.effect_id || ' ' || q.repo_id)::text end as told`;
 }
