@@ -68,8 +68,10 @@ async function setMember(name: keyof typeof keys, role: string, isRevoked: boole
 }
 
 async function setPolicy(attestation: Record<string, string>): Promise<void> {
-  const lines = Object.entries(attestation).map(([pattern, level]) => `  ${pattern}: ${level}\n`);
-  await commitFileAt(work, 'refs/meta/config', 'policy.yaml', `attestation:\n${lines.join('')}`);
+  const rules = Object.entries(attestation).map(
+    ([pattern, level]) => `  ${pattern}: {attestation: ${level}}\n`,
+  );
+  await commitFileAt(work, 'refs/meta/config', 'policy.yaml', `rules:\n${rules.join('')}`);
   expect((await pushSigned('admin', '+refs/meta/config')).stderr).toContain('remote: push ');
 }
 
@@ -347,7 +349,7 @@ test('members and policies that mean nothing are refused, and so is the deletion
     ],
     ['refs/meta/members/bob', 'other.yaml', 'role: admin\n', 'expected a file member.yaml in the commit'],
     ['refs/meta/members/a/b', 'member.yaml', 'role: admin\n', 'with one segment'],
-    ['refs/meta/config', 'policy.yaml', 'attestation: all\n', 'policy.yaml:1:14: expected a mapping'],
+    ['refs/meta/config', 'policy.yaml', 'rules: all\n', 'policy.yaml:1:8: expected a mapping'],
   ];
   for (const [ref, file, yaml, reason] of bad) {
     await commitFileAt(work, ref, file, yaml);

@@ -1,11 +1,3 @@
-export {
-  attestationLevel,
-  CONFIG_REF,
-  parsePolicy,
-  POLICY_FILE,
-  type AttestationLevel,
-  type Policy,
-} from './attestation-policy.ts';
 export { concurrencyGroup } from './concurrency-group.ts';
 export { dedupKey } from './dedup-key.ts';
 export { DEFINITION_FILE, DEFINITION_LIMITS, type EffectDefinition } from './effect-definition.ts';
@@ -14,7 +6,21 @@ export { environment } from './environment.ts';
 export { matchEffect, type Match, type TriggerEdit } from './match-effect.ts';
 export { parseDefinition, type ParsedDefinition } from './parse-definition.ts';
 export { MEMBER_FILE, MEMBER_PREFIX, parseMember, type Member, type Role } from './parse-member.ts';
+export { parsePolicy } from './parse-policy.ts';
 export { planEffects, type CurrentDefinition, type EffectPlan } from './plan-effects.ts';
+export {
+  admits,
+  CONFIG_REF,
+  createPolicy,
+  POLICY_FILE,
+  policySteps,
+  ruleInForce,
+  strictestLevel,
+  type AttestationLevel,
+  type Decided,
+  type Policy,
+  type RuleInForce,
+} from './push-policy.ts';
 export type { Problem } from './read-yaml.ts';
 export { publicKeyOf } from './ssh-public-key.ts';
 export {

@@ -23,6 +23,11 @@ export function matchingSteps(
   );
 }
 
+/** Upper bound of the work that comparing each name with each pattern takes, in the same steps. */
+export function patternSteps(patterns: readonly string[], names: readonly string[]): number {
+  return characters(patterns) * characters(names);
+}
+
 function characters(texts: readonly string[]): number {
   return texts.reduce((sum, text) => sum + text.length, 0);
 }

@@ -3,6 +3,7 @@ import { DEFINITION_LIMITS, type EffectDefinition } from './effect-definition.ts
 import { META_PREFIX } from './effect-name.ts';
 import { readFlag, readList, readMapping, readText, type Field } from './read-fields.ts';
 import { quote, type Findings } from './read-yaml.ts';
+import { strayInPattern } from './ref-pattern.ts';
 
 /** Reads `on`: a list of ref patterns, or a mapping with them and what else counts. */
 export function readTrigger(field: Field, findings: Findings): EffectDefinition['on'] | undefined {
@@ -46,8 +47,8 @@ function patternProblem(pattern: string, hasMeta: boolean): string | undefined {
   const ref = pattern.startsWith('!') ? pattern.slice(1) : pattern;
   const got = `got ${quote(pattern)}`;
   if (!ref.startsWith('refs/')) return `expected a full ref pattern such as refs/heads/*, ${got}`;
-  const stray = /[\s\p{Cc}?[\]\\^~:]|\/\/|\/$|\.\.|@\{/u.exec(ref);
-  if (stray !== null) return `expected a pattern that a ref name can match, ${got} with ${quote(stray[0])}`;
+  const stray = strayInPattern(ref);
+  if (stray !== undefined) return `expected a pattern that a ref name can match, ${got} with ${quote(stray)}`;
   if (!hasMeta && ref === pattern && ref.startsWith(META_PREFIX)) {
     return `expected "meta: true" beside "refs" for refs below ${META_PREFIX}, ${got} without it`;
   }

@@ -18,6 +18,11 @@ export function matchesPattern(pattern: string, name: string): boolean {
   return places.some(isInReach);
 }
 
+/** What in a pattern no ref name can match, such as a space; undefined: nothing. */
+export function strayInPattern(pattern: string): string | undefined {
+  return /[\s\p{Cc}?[\]\\^~:]|\/\/|\/$|\.\.|@\{/u.exec(pattern)?.[0];
+}
+
 /** A literal text and the wildcard in front of it. */
 interface Step {
   readonly after: 'segment' | 'any';

@@ -10,7 +10,7 @@ import { readGit } from '../git/read-git.ts';
 import { ensureRepoFolder } from '../git/repo-folder.ts';
 import type { Pusher } from '../pusher.ts';
 import { readClaimRef } from '../push/claim-ref.ts';
-import { hasMembers } from '../push/governance.ts';
+import { hasMembers } from '../push/read-governing-refs.ts';
 import { encodePkt, FLUSH } from '../wire/pkt-line.ts';
 import { answer } from './answer.ts';
 import { HttpError } from './http-error.ts';

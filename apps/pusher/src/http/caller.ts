@@ -1,5 +1,6 @@
 import { findToken, hasScope, isCovered, type FoundToken, type Scope } from '@sluice/access';
 import type { DB } from '@sluice/db';
+import type { Role } from '@sluice/effect-spec';
 import type { Kysely } from 'kysely';
 
 /** Why somebody may not do something: 401 if other credentials are needed for anything at all, 403 if only for this. */
@@ -8,12 +9,23 @@ export interface Denial {
   reason: string;
 }
 
+/** The scope of a token that makes its holder what a repository's policy calls so. */
+export const SCOPE_OF_ROLE: Readonly<Record<Role, Scope>> = {
+  admin: 'admin',
+  writer: 'write',
+  worker: 'worker',
+};
+
+const ROLES = Object.keys(SCOPE_OF_ROLE) as Role[];
+
 /** Who sent a request, and what that lets it do. */
 export interface Caller {
   /** As op records, work orders and logs name it; null: nobody in particular. */
   signer: string | null;
   /** Judges by what was known when the request came. */
   judge(scope: Scope, repoId: string): Denial | null;
+  /** What it is to a repository's policy. */
+  roles(repoId: string): readonly Role[];
   /** Whether its credentials open every repository with every right. */
   isServerAdmin: boolean;
   /** Whether it may see what concerns the whole server. */
@@ -26,6 +38,7 @@ export interface Caller {
 export const ANYONE: Caller = {
   signer: null,
   judge: () => null,
+  roles: () => ROLES,
   isServerAdmin: true,
   judgeServer: () => null,
   judgeAgain: () => Promise.resolve(null),
@@ -34,17 +47,19 @@ export const ANYONE: Caller = {
 /** Whoever showed this token. Its scopes and repositories never change, so only its standing is judged again. */
 export function tokenCaller(token: FoundToken, text: string): Caller {
   const { name, scopes, repoPattern } = token;
+  const judge = (scope: Scope, repoId: string): Denial | null => {
+    const gone = judgeStanding(token);
+    if (gone !== null) return gone;
+    if (!isCovered(repoPattern, repoId)) {
+      return deny(`this token of ${name} is for ${repoPattern}, which does not cover ${repoId}`);
+    }
+    if (hasScope(scopes, scope)) return null;
+    return deny(`expected a token with ${scope} for ${repoId}, got one with ${scopes.join(', ')}`);
+  };
   return {
     signer: `token:${name}`,
-    judge: (scope, repoId) => {
-      const gone = judgeStanding(token);
-      if (gone !== null) return gone;
-      if (!isCovered(repoPattern, repoId)) {
-        return deny(`this token of ${name} is for ${repoPattern}, which does not cover ${repoId}`);
-      }
-      if (hasScope(scopes, scope)) return null;
-      return deny(`expected a token with ${scope} for ${repoId}, got one with ${scopes.join(', ')}`);
-    },
+    judge,
+    roles: (repoId) => ROLES.filter((role) => judge(SCOPE_OF_ROLE[role], repoId) === null),
     isServerAdmin: token.standing === 'valid' && repoPattern === '*' && hasScope(scopes, 'admin'),
     judgeServer: () => {
       const gone = judgeStanding(token);

@@ -1,5 +1,4 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import type { Scope } from '@sluice/access';
 import { isUnavailable } from '@sluice/db';
 import { healthHandler, metricsHandler, type HttpHandler } from '@sluice/service-kit';
 import { sql } from 'kysely';
@@ -7,7 +6,7 @@ import type { Pusher } from '../pusher.ts';
 import { advertise } from './advertise.ts';
 import { answerError } from './answer.ts';
 import { createAuthorizer, denied } from './authorize.ts';
-import { ANYONE, type Denial } from './caller.ts';
+import { ANYONE, type Caller, type Denial } from './caller.ts';
 import { HttpError, unavailable } from './http-error.ts';
 import { ClientGone } from './read-body.ts';
 import { parseRoute, type RepoAddress, type Route, type Service } from './route.ts';
@@ -35,11 +34,11 @@ export function createHandler(pusher: Pusher): HttpHandler {
       return await metrics(request, response);
     }
     const { service, address } = route;
-    const scope = scopeOf(service, address);
+    const denial = judgeAccess(caller, service, address);
     // A push gets a report, where git shows the reason for each ref; of any other answer to it git shows the number.
     if (route.kind === 'serve' && service === 'git-receive-pack')
-      return await serveReceivePack(pusher, { address, caller, scope }, request, response);
-    demand(caller.judge(scope, address.repoId));
+      return await serveReceivePack(pusher, { address, caller, denial }, request, response);
+    demand(denial);
     if (route.kind === 'advertise') return await advertise(pusher, { service, address, protocol }, response);
     await serveUploadPack(pusher, { address, protocol }, request, response);
   };
@@ -54,10 +53,13 @@ export function createHandler(pusher: Pusher): HttpHandler {
   };
 }
 
-/** What a caller needs for a service of a repository. */
-function scopeOf(service: Service, { claimNumber }: RepoAddress): Scope {
-  if (claimNumber !== undefined) return 'worker';
-  return service === 'git-upload-pack' ? 'read' : 'write';
+/** Whether a caller may use a service of a repository at all; what it may push there, the repository's policy says. */
+function judgeAccess(caller: Caller, service: Service, { repoId, claimNumber }: RepoAddress): Denial | null {
+  if (claimNumber !== undefined) return caller.judge('worker', repoId);
+  if (service === 'git-upload-pack') return caller.judge('read', repoId);
+  // A policy may have something for workers; and who pushes sees what is there.
+  const isWorker = caller.judge('worker', repoId) === null && caller.judge('read', repoId) === null;
+  return isWorker ? null : caller.judge('write', repoId);
 }
 
 function demand(denial: Denial | null): void {

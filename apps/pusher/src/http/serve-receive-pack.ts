@@ -1,16 +1,15 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import type { Scope } from '@sluice/access';
 import { readRepo, type ObjectFormat } from '@sluice/ref-store';
 import { gitEnvironment } from '../git/git-environment.ts';
 import { ensureRepoFolder, repoFolder } from '../git/repo-folder.ts';
 import { receivePackConfiguration } from '../git/serve-configuration.ts';
 import type { Pusher } from '../pusher.ts';
 import { readClaimRef } from '../push/claim-ref.ts';
-import { admitSignature, type Signature } from '../push/admit-signature.ts';
+import { admitSignature, type Admission, type Signature } from '../push/admit-signature.ts';
 import { nonceFault } from '../push/certificate-nonce.ts';
 import { decidePush, isSameList } from '../push/decide-push.ts';
 import { skipReasonOf } from '../push/skip-reason.ts';
-import { judgeCommands, refuseAll, reportsOf, type GateRules } from '../push/push-gate.ts';
+import { judgeCommands, refuseAll, reportsOf } from '../push/push-gate.ts';
 import { runReceivePack, type CertificateFacts } from '../push/receive-pack.ts';
 import { PreambleRefused, type Command, type Preamble } from '../wire/preamble.ts';
 import { encodeReport, type Report } from '../wire/report-status.ts';
@@ -24,7 +23,7 @@ import {
   requireContentType,
   requireEncoding,
 } from './answer.ts';
-import type { Caller } from './caller.ts';
+import type { Caller, Denial } from './caller.ts';
 import { HttpError } from './http-error.ts';
 import { limitPack } from './limit-pack.ts';
 import { readBody } from './read-body.ts';
@@ -33,17 +32,18 @@ import type { RepoAddress } from './route.ts';
 
 const RESULT_TYPE = 'application/x-git-receive-pack-result';
 
-/** Who pushes where, and what that takes. */
+/** Who pushes where. */
 interface Approach {
   address: RepoAddress;
   caller: Caller;
-  scope: Scope;
+  /** Why the caller may push nothing there. */
+  denial: Denial | null;
 }
 
 /** Takes one push: gate, objects, decision, report. */
 export async function serveReceivePack(
   pusher: Pusher,
-  { address, caller, scope }: Approach,
+  { address, caller, denial }: Approach,
   request: IncomingMessage,
   response: ServerResponse,
 ): Promise<void> {
@@ -80,7 +80,6 @@ export async function serveReceivePack(
     });
   }
   const { commands, capabilities } = opening.preamble;
-  const denial = caller.judge(scope, address.repoId);
   if (denial !== null)
     return await refuse(capabilities, { refs: refuseAll(commands, denial.reason), lines: [] });
   const target = await findTarget(pusher, address, opening.preamble);
@@ -90,23 +89,21 @@ export async function serveReceivePack(
     const { message } = claimIsGone(address.claimNumber!);
     return await refuse(capabilities, { refs: refuseAll(commands, message), lines: [] });
   }
-  const isAdmin = caller.judge('admin', address.repoId) === null;
-  const reports = judgeCommands(commands, { ...target, isAdmin });
+  const reports = judgeCommands(commands, target);
   if (reports !== null) return await refuse(capabilities, { refs: reports, lines: [] });
   const { preamble } = opening;
   const admission = await admitSignature(pusher, { ...target, repoId: address.repoId, preamble, caller });
   if ('refused' in admission)
     return await refuse(capabilities, { refs: reportsOf(commands, admission.refused), lines: [] });
-  const { signature } = admission;
   await ensureRepoFolder(target.folder, address.repoId, target.objectFormat);
   const bytes = slots.hasRoom ? opening.bytes : await readAhead(body, opening.bytes);
   const release = await slots.take(address.repoId);
   try {
     await receive(pusher, {
       address,
-      target: { ...target, isAdmin },
+      target,
       caller,
-      signature,
+      admission,
       preamble,
       input: limitPack(concat(bytes, body), { preambleBytes: preamble.bytes, packBytesMax: pushBytesMax }),
       response,
@@ -153,15 +150,16 @@ async function receive(
   pusher: Pusher,
   push: {
     address: RepoAddress;
-    target: Target & GateRules;
+    target: Target;
     caller: Caller;
-    signature: Signature | null;
+    admission: Exclude<Admission, { refused: unknown }>;
     preamble: Preamble;
     input: AsyncIterable<Buffer>;
     response: ServerResponse;
   },
 ): Promise<void> {
-  const { address, target, signature, preamble, response } = push;
+  const { address, target, preamble, response } = push;
+  const { signature, forwardOnly } = push.admission;
   const { hooksFolder, settings } = pusher;
   let announced: readonly Command[] = [];
   const end = await runReceivePack({
@@ -203,6 +201,7 @@ async function receive(
         ...target,
         caller: push.caller,
         signature,
+        forwardOnly,
         repoId: address.repoId,
         claimNumber: address.claimNumber ?? null,
         announced,

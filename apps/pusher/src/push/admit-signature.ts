@@ -4,8 +4,9 @@ import { hashObject, type ObjectFormat, type Oid } from '@sluice/ref-store';
 import type { Caller } from '../http/caller.ts';
 import type { Pusher } from '../pusher.ts';
 import type { Preamble } from '../wire/preamble.ts';
-import type { Governance } from './governance.ts';
-import { judgeSignature, type Judgement } from './judge-signature.ts';
+import { UNGOVERNED, type Governance } from './governance.ts';
+import { judgePush, type Admitted, type Attempt, type Refused } from './judge-push.ts';
+import { toEdit } from './to-edit.ts';
 import { isSignedBy, judgeCertificate, keyOfSignature } from './verify-certificate.ts';
 
 /** A signature that was checked. Whether its key may do what it signed is judged again when the push commits. */
@@ -31,25 +32,23 @@ export interface PushToAdmit {
   isFirst: boolean;
 }
 
-/** Judges a push by its signature, as far as that is possible before git reads it. */
+/** Judges a push by who pushes, who signed, and the policy, as far as that is possible before git reads it. */
 export async function admitSignature(pusher: Pusher, push: PushToAdmit): Promise<Admission> {
   const { repoId, folder, objectFormat, preamble, caller } = push;
   const { certificate, pushOptions } = preamble;
-  const governance =
-    push.isFirst || push.claimRef !== null
-      ? null
-      : await pusher.governance.read(pusher.db, repoId, { folder, home: pusher.home });
-  if (governance === null) {
-    if (certificate === null) return { signature: null };
-    return {
-      refused: `expected an unsigned push: there is nothing below ${MEMBER_PREFIX} to check a signature against`,
-    };
+  if (push.claimRef !== null) {
+    if (certificate === null) return { signature: null, forwardOnly: new Map() };
+    return { refused: 'expected an unsigned push: a result is pushed in the name of its claim' };
   }
+  const governance = push.isFirst
+    ? UNGOVERNED
+    : await pusher.governance.read(pusher.db, repoId, { folder, home: pusher.home });
   return await checkSignature(governance, {
     certificate,
     certificateFault: certificate === null ? null : judgeCertificate(certificate, { repoId, pushOptions }),
     commands: preamble.commands,
     objectFormat,
+    roles: caller.roles(repoId),
     isServerAdmin: caller.isServerAdmin,
     verify: async (signed, key) => {
       // One process per push, and no more of them at once than of any other kind.
@@ -60,30 +59,38 @@ export async function admitSignature(pusher: Pusher, push: PushToAdmit): Promise
 }
 
 /** Not refused so far, with the signature that was found to be good, if there has to be one. */
-export type Admission = { signature: Signature | null } | Extract<Judgement, { refused: unknown }>;
+export type Admission = ({ signature: Signature | null } & Pick<Admitted, 'forwardOnly'>) | Refused;
 
-export interface PushToCheck extends Pick<Preamble, 'certificate' | 'commands' | 'objectFormat'> {
+export interface PushToCheck
+  extends
+    Pick<Preamble, 'certificate' | 'commands' | 'objectFormat'>,
+    Pick<Attempt, 'roles' | 'isServerAdmin'> {
   /** What is wrong with the certificate, the signature left aside. */
   certificateFault: string | null;
-  isServerAdmin: boolean;
   /** Whether the key made the signature. */
   verify: typeof isSignedBy;
 }
 
-/** Judges a push to a repository with members by the signature it has or lacks. */
+/** Judges a push by what governs its repository, and by the signature it has or lacks. */
 export async function checkSignature(governance: Governance, push: PushToCheck): Promise<Admission> {
-  const { certificate, commands, objectFormat, isServerAdmin } = push;
+  const { certificate, commands, objectFormat, roles, isServerAdmin } = push;
+  if (certificate !== null && governance.members === null) {
+    return {
+      refused: `expected an unsigned push: there is nothing below ${MEMBER_PREFIX} to check a signature against`,
+    };
+  }
   const key = certificate === null ? null : (keyOfSignature(certificate.signature) ?? null);
   if (certificate !== null && key === null) return { refused: 'expected a signature with an SSH key' };
-  const refs = commands.map(({ name }) => name.toString('utf8'));
-  const judgement = judgeSignature(governance, { refs, key, isServerAdmin });
+  const edits = commands.map((command) => toEdit(command, objectFormat));
+  const judgement = judgePush(governance, { edits, roles, key, isServerAdmin });
   if ('refused' in judgement) return judgement;
-  if (certificate === null || key === null || judgement.signer === null) return { signature: null };
+  const { signer, forwardOnly } = judgement;
+  if (certificate === null || key === null || signer === null) return { signature: null, forwardOnly };
   if (push.certificateFault !== null) return { refused: push.certificateFault };
   if (!(await push.verify(certificate, key)))
     return { refused: 'the signature is not one over this push certificate' };
   const { bytes, signed } = certificate;
   const signedHash = createHash('sha256').update(signed).digest();
   const certOid = hashObject(objectFormat, 'blob', bytes);
-  return { signature: { key, certificate: bytes, signedHash, certOid } };
+  return { signature: { key, certificate: bytes, signedHash, certOid }, forwardOnly };
 }

@@ -28,7 +28,7 @@ import type { Caller } from '../http/caller.ts';
 import type { Signature } from './admit-signature.ts';
 import { explainPush, type PushStory } from './explain-push.ts';
 import type { Governance } from './governance.ts';
-import { judgeSignature } from './judge-signature.ts';
+import { judgePush } from './judge-push.ts';
 import type { FactsByOid } from './object-facts.ts';
 import type { LoadedDefinition } from './read-definitions.ts';
 import type { Result } from './read-result.ts';
@@ -43,12 +43,14 @@ export interface PushToCommit {
   definitionsAt: (oids: readonly string[]) => Promise<Map<string, LoadedDefinition>>;
   effectsMax: number;
   skipReason: string | null;
+  /** Refs that were found to move to a descendant of what they were; others may do so too. */
+  forward: ReadonlySet<string>;
   /** Who pushes. */
-  caller: Pick<Caller, 'signer' | 'judgeAgain' | 'isServerAdmin'>;
+  caller: Pick<Caller, 'signer' | 'judgeAgain' | 'roles' | 'isServerAdmin'>;
   /** Who signed it, and what. */
   signature: Signature | null;
-  /** Reads who may sign, once the repository is locked. */
-  governanceNow: (trx: Transaction<DB>) => Promise<Governance | null>;
+  /** Reads who may push what, once the repository is locked. */
+  governanceNow: (trx: Transaction<DB>) => Promise<Governance>;
   /** Set for a dispatcher's result push: the claim it completes, and what the result says. */
   result: { claimNumber: bigint; content: Result } | null;
   /** Called when only COMMIT is left: from then on, and not before, the push may be accepted. */
@@ -136,18 +138,25 @@ async function commit(trx: Transaction<DB>, key: ServerKey, push: PushToCommit):
   return committed;
 }
 
-/** The member whose signature counts; members and policy may have changed since the push was let in. */
+/**
+ * The member whose signature counts, if any. Members and policy may have changed since the push was let in; what it
+ * changes of them itself does not count yet.
+ */
 async function findSigner(trx: Transaction<DB>, push: PushToCommit): Promise<string | null> {
-  const governance = await push.governanceNow(trx);
-  if (governance === null && push.signature === null) return null;
-  if (governance === null) throw new PushRefused('the members of this repository are gone');
-  const judgement = judgeSignature(governance, {
-    refs: push.edits.map(({ name }) => name),
-    key: push.signature?.key ?? null,
-    isServerAdmin: push.caller.isServerAdmin,
+  const { edits, forward, caller, signature } = push;
+  const judgement = judgePush(await push.governanceNow(trx), {
+    edits,
+    roles: caller.roles(push.repoId),
+    key: signature?.key ?? null,
+    isServerAdmin: caller.isServerAdmin,
   });
   if ('refused' in judgement) throw new PushRefused(judgement.refused);
-  return judgement.signer;
+  const unjudged = [...judgement.forwardOnly].filter(([name]) => !forward.has(name));
+  if (unjudged.length === 0) return judgement.signer;
+  // To compare histories takes longer than a transaction should.
+  throw new PushRefused(
+    new Map(unjudged.map(([name, reason]) => [name, `${reason}, since just now; push again`])),
+  );
 }
 
 /** Refuses what was signed once and committed before. The repository is locked, so nobody else is about to. */

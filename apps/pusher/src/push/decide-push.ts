@@ -1,5 +1,5 @@
 import { DEFINITION_PREFIX } from '@sluice/effect-spec';
-import { zeroOid, type ObjectFormat, type RefEdit } from '@sluice/ref-store';
+import type { RefEdit } from '@sluice/ref-store';
 import type { Pusher } from '../pusher.ts';
 import type { Settings } from '../settings.ts';
 import type { Command } from '../wire/preamble.ts';
@@ -7,12 +7,15 @@ import type { RefReport } from '../wire/report-status.ts';
 import type { Signature } from './admit-signature.ts';
 import { commitPushForSure } from './commit-push.ts';
 import type { CommitOutcome, PushToCommit } from './commit-transaction.ts';
+import { findForward } from './find-forward.ts';
 import { judgeGoverning } from './judge-governing.ts';
 import { judgeObjects } from './judge-objects.ts';
+import { isMove } from './judge-push.ts';
 import { readObjectFacts } from './object-facts.ts';
 import { judgeCommands, NOT_APPLIED, refuseAll, reportsOf, type GateRules } from './push-gate.ts';
 import { readResult, type Result } from './read-result.ts';
 import type { Decision } from './receive-pack.ts';
+import { toEdit } from './to-edit.ts';
 
 /** What it takes to decide a push: of the pusher, or of a hook that stands in for it. */
 export type PushContext = Pick<
@@ -32,6 +35,8 @@ export interface PushToDecide extends GateRules {
   skipReason: string | null;
   caller: PushToCommit['caller'];
   signature: Signature | null;
+  /** Refs that may not move to anything but a descendant, each with the reason for the case that it does. */
+  forwardOnly: ReadonlyMap<string, string>;
 }
 
 /** A decision, for whoever counts them. */
@@ -58,15 +63,24 @@ async function decide(context: PushContext, push: PushToDecide): Promise<PushDec
   if (bad !== null) return refuse(context, push, bad);
   const edits = commands.map((command) => toEdit(command, push.objectFormat));
   const git = { folder: push.folder, home: context.home };
+  const guarded = edits.filter((edit) => push.forwardOnly.has(edit.name) && isMove(edit));
   const facts = await readObjectFacts(
-    edits.flatMap(({ expect, to }) => (to !== null ? [to] : isOid(expect) ? [expect] : [])),
+    [
+      ...edits.flatMap(({ expect, to }) => (to !== null ? [to] : isOid(expect) ? [expect] : [])),
+      ...guarded.map(({ expect }) => expect),
+    ],
     git,
   );
   const pushedDefinitions = edits.flatMap(({ name, to }) =>
     to !== null && name.startsWith(DEFINITION_PREFIX) && facts.get(to)?.kind === 'commit' ? [to] : [],
   );
   const definitions = await context.definitions.read(pushedDefinitions, git);
+  // Not in pre-receive, where a refusal has no reason for each ref: the objects stay behind, and no ref names them.
+  const forward = await findForward(guarded, facts, git);
   const faults = new Map([
+    ...guarded.flatMap(({ name }) =>
+      forward.has(name) ? [] : [[name, push.forwardOnly.get(name)!] as const],
+    ),
     ...judgeObjects(edits, facts, definitions),
     ...(await judgeGoverning(context.governance, edits, facts, git)),
   ]);
@@ -74,7 +88,7 @@ async function decide(context: PushContext, push: PushToDecide): Promise<PushDec
   const result = push.claimNumber === null ? null : await readResult(edits[0]!.to!, git);
   if (typeof result === 'string') return refuse(context, push, refuseAll(commands, result));
   const outcome = await context.commitTurns.run(push.repoId, () =>
-    commit(context, push, { edits, facts, result }),
+    commit(context, push, { edits, facts, forward, result }),
   );
   return conclude(context, push, outcome);
 }
@@ -85,10 +99,11 @@ async function commit(
   prepared: {
     edits: readonly RefEdit[];
     facts: Awaited<ReturnType<typeof readObjectFacts>>;
+    forward: ReadonlySet<string>;
     result: Result | null;
   },
 ): Promise<CommitOutcome> {
-  const { edits, facts, result } = prepared;
+  const { edits, facts, forward, result } = prepared;
   const { repoId, objectFormat, claimNumber, skipReason, caller, signature } = push;
   const git = { folder: push.folder, home: context.home };
   return await commitPushForSure(
@@ -98,6 +113,7 @@ async function commit(
       objectFormat,
       edits,
       facts,
+      forward,
       definitionsAt: (oids) => context.definitions.read(oids, git),
       governanceNow: (trx) => context.governance.read(trx, repoId, git),
       effectsMax: context.settings.effectsPerPushMax,
@@ -147,15 +163,6 @@ function refuse(context: PushContext, push: PushToDecide, reports: RefReport[]):
 
 function refusal(reports: RefReport[]): PushDecision {
   return { reports, lines: [], outcome: 'refused', effectsQueued: 0 };
-}
-
-function toEdit({ name, oldOid, newOid }: Command, objectFormat: ObjectFormat): RefEdit {
-  const zero = zeroOid(objectFormat);
-  return {
-    name: name.toString('utf8'),
-    expect: oldOid === zero ? 'absent' : oldOid,
-    to: newOid === zero ? null : newOid,
-  };
 }
 
 function isOid(expect: RefEdit['expect']): boolean {

@@ -1,6 +1,7 @@
 import type { DB } from '@sluice/db';
 import {
   CONFIG_REF,
+  createPolicy,
   isEffectName,
   MEMBER_FILE,
   MEMBER_PREFIX,
@@ -11,19 +12,23 @@ import {
   type Policy,
   type Problem,
 } from '@sluice/effect-spec';
-import { readRefs, type RefRow } from '@sluice/ref-store';
+import type { RefRow } from '@sluice/ref-store';
 import type { Kysely } from 'kysely';
 import type { LookUpOptions } from '../git/look-up-objects.ts';
 import { readCommitFiles } from './read-commit-file.ts';
+import { readGoverningRefs } from './read-governing-refs.ts';
 
-/** Who may sign in a repository, and what has to be signed. */
+/** Who may push what to a repository, and who may sign it. */
 export interface Governance {
-  /** By name. */
-  members: ReadonlyMap<string, Member>;
-  policy: Policy | null;
+  /** By name; null: there never were any, and nobody looks at signatures. */
+  members: ReadonlyMap<string, Member> | null;
+  policy: Policy;
   /** What of it cannot be understood. While there is something, nobody can rely on the rest. */
   problem: string | null;
 }
+
+/** What governs a repository that says nothing about it. */
+export const UNGOVERNED: Governance = { members: null, policy: createPolicy([]), problem: null };
 
 type Git = Omit<LookUpOptions, 'withContent'>;
 type Loaded = { member: Member } | { policy: Policy } | { problem: string };
@@ -36,26 +41,27 @@ const ENTRIES_MAX = 20_000;
 export class GovernanceReader {
   readonly #known = new Map<string, Loaded>();
 
-  /** Null: the repository has no members, and so no rules about signatures. */
-  async read(db: Kysely<DB>, repoId: string, git: Git): Promise<Governance | null> {
-    const refs = await readRefs(db, repoId, { prefix: MEMBER_PREFIX });
-    if (refs.length === 0) return null;
-    if (refs.length > MEMBERS_MAX) {
-      return { members: new Map(), policy: null, problem: `there are more than ${MEMBERS_MAX} members` };
-    }
-    const config = await readRefs(db, repoId, { prefix: CONFIG_REF });
-    const wanted = [...refs, ...config.filter(({ name }) => name === CONFIG_REF)];
+  async read(db: Kysely<DB>, repoId: string, git: Git): Promise<Governance> {
+    const { config, members, hadMembers } = await readGoverningRefs(db, { repoId, membersMax: MEMBERS_MAX });
+    if (config === null && !hadMembers) return UNGOVERNED;
+    const broken = (problem: string): Governance => ({
+      ...UNGOVERNED,
+      members: hadMembers ? new Map() : null,
+      problem,
+    });
+    if (hadMembers && members.length === 0) return broken(`nothing is left below ${MEMBER_PREFIX}`);
+    if (members.length > MEMBERS_MAX) return broken(`there are more than ${MEMBERS_MAX} members`);
+    const wanted = config === null ? members : [...members, config];
     const loaded = await this.load(wanted, git);
-    const members = new Map<string, Member>();
-    let policy: Policy | null = null;
-    let problem: string | null = null;
+    const known = new Map<string, Member>();
+    let { policy } = UNGOVERNED;
     for (const { name } of wanted) {
       const one = loaded.get(name)!;
-      if ('problem' in one) problem ??= `${name}: ${one.problem}`;
-      else if ('policy' in one) ({ policy } = one);
-      else members.set(name.slice(MEMBER_PREFIX.length), one.member);
+      if ('problem' in one) return broken(`${name}: ${one.problem}`);
+      if ('policy' in one) ({ policy } = one);
+      else known.set(name.slice(MEMBER_PREFIX.length), one.member);
     }
-    return { members, policy, problem };
+    return { members: hadMembers ? known : null, policy, problem: null };
   }
 
   /** What members and policies hold, by the names of their refs; other refs are not asked for. */
@@ -79,24 +85,13 @@ export class GovernanceReader {
   }
 }
 
-/** Whether signatures count in a repository. */
-export async function hasMembers(db: Kysely<DB>, repoId: string): Promise<boolean> {
-  const found = await db
-    .selectFrom('ref')
-    .select('name')
-    .where('repo_id', '=', repoId)
-    .where('name', '>=', MEMBER_PREFIX)
-    // The slash at the end of the prefix, and what comes after a slash.
-    .where('name', '<', `${MEMBER_PREFIX.slice(0, -1)}0`)
-    .limit(1)
-    .executeTakeFirst();
-  return found !== undefined;
-}
-
 /** Whether a ref holds something that governs pushes. */
 export function isGoverning(name: string): boolean {
   return name === CONFIG_REF || name.startsWith(MEMBER_PREFIX);
 }
+
+/** Without its ref nobody could tell who signed what, and somebody else could come back under the name. */
+export const MEMBER_STAYS = 'a member is not deleted: push a member.yaml with "revoked: true"';
 
 /** What is wrong with the name of a member's ref. */
 export function memberNameFault(name: string): string | null {

@@ -1,7 +1,7 @@
 import { MEMBER_PREFIX } from '@sluice/effect-spec';
 import type { RefEdit } from '@sluice/ref-store';
 import type { LookUpOptions } from '../git/look-up-objects.ts';
-import { isGoverning, memberNameFault, type GovernanceReader } from './governance.ts';
+import { isGoverning, MEMBER_STAYS, memberNameFault, type GovernanceReader } from './governance.ts';
 import type { FactsByOid } from './object-facts.ts';
 
 /** Why a member or a policy may not become what the push says, by ref name: one that means nothing locks everybody out. */
@@ -25,10 +25,9 @@ export async function judgeGoverning(
   return faults;
 }
 
-/** Without a policy the defaults hold; a member that is gone could come back as somebody else. */
+/** Without a policy the defaults hold. */
 function deletionFault(name: string): string | null {
-  if (!name.startsWith(MEMBER_PREFIX)) return null;
-  return 'a member is not deleted: push a member.yaml with "revoked: true"';
+  return name.startsWith(MEMBER_PREFIX) ? MEMBER_STAYS : null;
 }
 
 function contentFault(loaded: { problem: string } | object | undefined): string | null {

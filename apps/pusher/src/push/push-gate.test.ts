@@ -3,7 +3,7 @@ import { judgeCommands, NOT_APPLIED } from './push-gate.ts';
 
 const zero = '0'.repeat(40);
 const oid = 'a'.repeat(40);
-const ordinary = { objectFormat: 'sha1', claimRef: null, isAdmin: true } as const;
+const ordinary = { objectFormat: 'sha1', claimRef: null } as const;
 
 function command(name: string, newOid = oid, oldOid = zero) {
   return { name: Buffer.from(name), oldOid, newOid };
@@ -21,7 +21,7 @@ test('one fault refuses all, and each ref has a reason', () => {
 });
 
 test('a claim sets exactly its own ref', () => {
-  const rules = { objectFormat: 'sha1', claimRef: 'refs/meta/results/ci/x', isAdmin: false } as const;
+  const rules = { objectFormat: 'sha1', claimRef: 'refs/meta/results/ci/x' } as const;
   expect(judgeCommands([command('refs/meta/results/ci/x')], rules)).toBeNull();
   expect(judgeCommands([command('refs/meta/results/ci/x', zero, oid)], rules)?.[0]?.reason).toContain(
     'alone',
@@ -30,24 +30,13 @@ test('a claim sets exactly its own ref', () => {
 });
 
 test('object names have the length of the repository', () => {
-  const rules = { objectFormat: 'sha256', claimRef: null, isAdmin: true } as const;
+  const rules = { objectFormat: 'sha256', claimRef: null } as const;
   expect(judgeCommands([command('refs/heads/a')], rules)?.[0]?.reason).toBe('expected sha256 object names');
 });
 
-test('who is no admin changes nothing below refs/meta, nor stands in its way', () => {
-  const rules = { ...ordinary, isAdmin: false };
-  for (const name of [
-    'refs/meta',
-    'refs/meta/effects/ci',
-    'refs/meta/effects',
-    'refs/meta/config',
-    'refs/meta/x/y',
-  ]) {
-    expect(
-      judgeCommands([command('refs/heads/a'), command(name)], rules)?.map(({ reason }) => reason),
-    ).toEqual([NOT_APPLIED, 'expected a token with admin: what is below refs/meta/ decides what pushes run']);
-    expect(judgeCommands([command(name, zero, oid)], rules)).not.toBeNull();
-    expect(judgeCommands([command(name)], ordinary)).toBeNull();
+test('results are for claims, and nothing stands in their way', () => {
+  for (const name of ['refs/meta/results', 'refs/meta/results/ci/x']) {
+    expect(judgeCommands([command(name)], ordinary)?.[0]?.reason).toContain('written by dispatchers');
   }
-  expect(judgeCommands([command('refs/metadata'), command('refs/heads/refs/meta/x')], rules)).toBeNull();
+  expect(judgeCommands([command('refs/meta/result'), command('refs/meta/resultsx')], ordinary)).toBeNull();
 });

@@ -1,4 +1,4 @@
-import { META_PREFIX, RESULT_PREFIX } from '@sluice/effect-spec';
+import { RESULT_PREFIX } from '@sluice/effect-spec';
 import { checkRefName, zeroOid, type ObjectFormat } from '@sluice/ref-store';
 import type { Command } from '../wire/preamble.ts';
 import type { RefReport } from '../wire/report-status.ts';
@@ -10,8 +10,6 @@ export interface GateRules {
   objectFormat: ObjectFormat;
   /** The one result ref that a claim may write; null: an ordinary push, which may write every other ref. */
   claimRef: string | null;
-  /** Whether the pusher may change what decides about everybody's pushes. */
-  isAdmin: boolean;
 }
 
 /**
@@ -53,10 +51,8 @@ function judgeCommand({ name, oldOid, newOid }: Command, rules: GateRules, seen:
   if (rules.claimRef !== null) {
     return text === rules.claimRef && newOid !== zero ? null : `expected ${rules.claimRef} alone to be set`;
   }
-  if (text.startsWith(RESULT_PREFIX))
-    return 'results are written by dispatchers, through the URL of their claim';
   // The folder's own name as well: a ref of that name would keep every ref below it from being made.
-  if (!rules.isAdmin && `${text}/`.startsWith(META_PREFIX))
-    return `expected a token with admin: what is below ${META_PREFIX} decides what pushes run`;
-  return null;
+  return `${text}/`.startsWith(RESULT_PREFIX)
+    ? 'results are written by dispatchers, through the URL of their claim'
+    : null;
 }

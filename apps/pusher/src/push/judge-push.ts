@@ -1,0 +1,159 @@
+import {
+  admits,
+  CONFIG_REF,
+  MATCHING_STEPS_MAX,
+  MEMBER_PREFIX,
+  policySteps,
+  ruleInForce,
+  strictestLevel,
+  type Decided,
+  type Member,
+  type Role,
+  type RuleInForce,
+} from '@sluice/effect-spec';
+import type { RefEdit } from '@sluice/ref-store';
+import { SCOPE_OF_ROLE } from '../http/caller.ts';
+import { MEMBER_STAYS, type Governance } from './governance.ts';
+
+/** What a push asks for, and what it shows for itself. */
+export interface Attempt {
+  edits: readonly RefEdit[];
+  /** What its credentials make of the pusher in this repository. */
+  roles: readonly Role[];
+  /** The public key whose signature it carries; null: it is not signed. */
+  key: string | null;
+  /** Whether its credentials open every repository of the server with every right. */
+  isServerAdmin: boolean;
+}
+
+/** Nothing in the way but what only objects can tell. */
+export interface Admitted {
+  /** The name of the member that signed; null: nobody did, or nobody asks. */
+  signer: string | null;
+  /** Refs that may not move to anything but a descendant, each with the reason for the case that it does. */
+  forwardOnly: ReadonlyMap<string, string>;
+}
+
+/** One reason for all refs, or one for each ref that has a fault. */
+export type Refused = { refused: string | ReadonlyMap<string, string> };
+
+/** Each takes a git process of a few milliseconds. */
+const FORWARD_ONLY_MAX = 1000;
+
+/**
+ * Judges a push by who pushes, who signed, and the policy. Pure: the same push and governance give the same judgement,
+ * so it can be made before a byte of the pack is read, and again when the repository is locked.
+ */
+export function judgePush(governance: Governance, attempt: Attempt): Admitted | Refused {
+  const broken = faultOf(governance);
+  if (broken !== null) return judgeRepair(broken, attempt);
+  const { members, policy } = governance;
+  const { edits, roles, key } = attempt;
+  const names = edits.map(({ name }) => name);
+  if (policySteps(policy, names) > MATCHING_STEPS_MAX) {
+    return {
+      refused: `expected a push that can be judged in about a second, got ${names.length} refs for a policy with long patterns; push fewer refs at once`,
+    };
+  }
+  const ruled = edits.map((edit) => ({ edit, rule: ruleInForce(policy, edit.name) }));
+  const level = members === null ? 'off' : strictestLevel(ruled.map(({ rule }) => rule.attestation.value));
+  const owner = members === null || level === 'off' || key === null ? null : ownerOf(members, key);
+  if (typeof owner === 'string') return { refused: owner };
+  const isUnsigned = level === 'required' && owner === null;
+  const faults = new Map<string, string>();
+  const forwardOnly = new Map<string, string>();
+  for (const { edit, rule } of ruled) {
+    const fault =
+      roleFault(rule, roles) ?? moveFault(edit, rule) ?? signatureFault(rule, { isUnsigned, owner });
+    if (fault !== null) faults.set(edit.name, fault);
+    else if (isMove(edit) && !rule.force.value) forwardOnly.set(edit.name, forceReason(rule));
+  }
+  if (faults.size > 0) return { refused: faults };
+  if (forwardOnly.size > FORWARD_ONLY_MAX) {
+    return {
+      refused: `expected at most ${FORWARD_ONLY_MAX} refs that may only move forward in one push, got ${forwardOnly.size}; push them in several parts`,
+    };
+  }
+  return { signer: owner?.name ?? null, forwardOnly };
+}
+
+/** Why nobody can rely on what governs a repository; null: everybody can. */
+function faultOf({ members, problem }: Governance): string | null {
+  if (problem !== null) return problem;
+  const hasAdmin = [...(members?.values() ?? [])].some(({ role, revoked }) => role === 'admin' && !revoked);
+  return members === null || hasAdmin ? null : 'no member is an admin any more';
+}
+
+/** What governs the repository lets nobody in, so that nothing it says keeps an admin of the server from repairing it. */
+function judgeRepair(broken: string, { edits, isServerAdmin }: Attempt): Admitted | Refused {
+  const isRepair = edits.every(({ name }) => name === CONFIG_REF || name.startsWith(MEMBER_PREFIX));
+  if (isServerAdmin && isRepair) return { signer: null, forwardOnly: new Map() };
+  return {
+    refused: `nobody can push here: ${broken}. An admin of the server has to repair ${MEMBER_PREFIX} or ${CONFIG_REF}`,
+  };
+}
+
+interface Owner {
+  name: string;
+  member: Member;
+}
+
+/** Whose key it is, or why it counts for nothing. A key that one of its owners lost is lost for all of them. */
+function ownerOf(members: ReadonlyMap<string, Member>, key: string): Owner | string {
+  const owners = [...members].filter(([, { keys }]) => keys.includes(key));
+  const [name, member] = owners.find(([, { revoked }]) => revoked) ?? owners[0] ?? [];
+  if (name === undefined || member === undefined) {
+    return 'the push is signed with a key of nobody who is a member here';
+  }
+  return member.revoked ? `the push is signed with a key of ${name}, who was revoked` : { name, member };
+}
+
+const NAME_OF_ROLE: Readonly<Record<Role, string>> = {
+  admin: 'an admin',
+  writer: 'a writer',
+  worker: 'a worker',
+};
+
+function roleFault(
+  { roles: { value: allowed, pattern } }: RuleInForce,
+  roles: readonly Role[],
+): string | null {
+  if (admits(allowed, roles)) return null;
+  if (allowed.length === 0) return `nobody may push here: ${pattern} has no roles`;
+  const scopes = allowed.map((role) => SCOPE_OF_ROLE[role]).join(' or ');
+  return `expected a token with ${scopes}: ${pattern} is for ${allowed.join('s and ')}s`;
+}
+
+/** What is wrong with a move or deletion, as far as names tell. */
+function moveFault(edit: RefEdit, rule: RuleInForce): string | null {
+  if (edit.to === null) {
+    if (rule.delete.value) return null;
+    if (edit.name.startsWith(MEMBER_PREFIX)) return MEMBER_STAYS;
+    return `may not be deleted: ${rule.delete.pattern} has delete: false`;
+  }
+  // As in git itself, where a tag that exists is only replaced by force.
+  const isTagMove = isMove(edit) && edit.name.startsWith('refs/tags/');
+  return isTagMove && !rule.force.value ? forceReason(rule) : null;
+}
+
+function signatureFault(
+  { attestation, roles: { value: allowed } }: RuleInForce,
+  { isUnsigned, owner }: { isUnsigned: boolean; owner: Owner | null },
+): string | null {
+  if (isUnsigned) {
+    if (attestation.value !== 'required') return null;
+    return `expected a signed push: git push --signed; ${attestation.pattern} has attestation: required`;
+  }
+  if (owner === null || admits(allowed, [owner.member.role])) return null;
+  const expected = allowed.map((role) => NAME_OF_ROLE[role]).join(' or ');
+  return `expected the signature of ${expected}, got that of ${owner.name}, ${NAME_OF_ROLE[owner.member.role]}`;
+}
+
+function forceReason({ force: { pattern } }: { force: Decided<boolean> }): string {
+  return `expected a fast-forward: ${pattern} has force: false`;
+}
+
+/** Whether an existing ref gets another value. */
+export function isMove({ expect, to }: RefEdit): boolean {
+  return expect !== 'absent' && to !== null && expect !== to;
+}
