@@ -11,7 +11,8 @@ export { promoteObjects } from './promote-objects.ts';
 export { readKeptOids, type KeptOids, type ReadKeptOidsOptions } from './read-kept-oids.ts';
 export { checkPushOption } from './push-option.ts';
 export { readObjects, type SmallObject } from './read-objects.ts';
-export { iterateRefs, readRefs, type ReadRefsOptions, type RefRow } from './read-refs.ts';
+export { iterateRefs, readRefs, readRefsExcept, type ReadRefsOptions, type RefRow } from './read-refs.ts';
+export { readRefsSince, type RefChange } from './read-refs-since.ts';
 export { readRepo, refsVersion, type RepoState } from './read-repo.ts';
 export type { AppliedEdit, RefEdit, Refusal } from './ref-edit.ts';
 export {

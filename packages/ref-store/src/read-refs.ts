@@ -21,6 +21,16 @@ export async function readRefs(
   return await selectRefs(db, repoId, options.prefix ?? '').execute();
 }
 
+/** All refs of a repository but those with a prefix, in the same order and at one instant. */
+export async function readRefsExcept(db: Kysely<DB>, repoId: string, prefix: string): Promise<RefRow[]> {
+  const all = selectRefs(db, repoId, '').clearOrderBy();
+  const end = endOfPrefix(prefix);
+  let query = all.where('name', '<', prefix);
+  // Two ranges of the index: a condition that excludes would read what is left out as well.
+  if (end !== undefined) query = query.unionAll(all.where('name', '>=', end));
+  return await query.orderBy('name').execute();
+}
+
 const PAGE_ROWS = 5000;
 
 /**
@@ -80,7 +90,7 @@ function selectRefs(db: Kysely<DB>, repoId: string, prefix: string) {
  * The first text after all texts with this prefix, in byte order (which for UTF-8 is the order of code points);
  * undefined if there is none. A range instead of LIKE: `%` and `_` are ordinary characters of names.
  */
-function endOfPrefix(prefix: string): string | undefined {
+export function endOfPrefix(prefix: string): string | undefined {
   const points = Array.from(prefix, (character) => character.codePointAt(0)!);
   while (points.length > 0) {
     const last = points.pop()!;

@@ -1,0 +1,116 @@
+import { PREPARED, table, type DB } from '@sluice/db';
+import { sql, type Kysely, type RawBuilder } from 'kysely';
+import type { ObjectFormat, Oid } from './oid.ts';
+import { endOfPrefix } from './read-refs.ts';
+import type { RepoState } from './read-repo.ts';
+
+/** A ref as it is now. */
+export interface RefChange {
+  name: string;
+  /** Null: it is gone. */
+  oid: Oid | null;
+}
+
+export interface RefsSince {
+  state: RepoState;
+  /** Whether a ref with the prefix of `sought` exists. */
+  isFound: boolean;
+  /**
+   * The last change of each ref that changed since, in no particular order; null: that cannot be told, since the earlier
+   * state is not one of this history, or lies too far back.
+   */
+  changes: RefChange[] | null;
+}
+
+export interface ReadRefsSinceOptions {
+  repoId: string;
+  /** An earlier state of the same repository; null: none is known, and no changes are asked for. */
+  since: Pick<RepoState, 'refsVersion' | 'opSeq' | 'opTip'> | null;
+  /** Refs with this prefix are left out. */
+  except: string;
+  /** Another prefix, of refs that are only looked for. */
+  sought: string;
+}
+
+/** Pushes, and edits of theirs, that are worth reading one by one; beyond that, reading all refs is. */
+const PUSHES_MAX = 1000;
+const CHANGES_MAX = 5000;
+
+interface RefsSinceRow {
+  object_format: string;
+  head_ref: string;
+  refs_version: bigint | string;
+  op_seq: bigint | string;
+  op_tip: Oid | null;
+  is_found: boolean;
+  is_known: boolean;
+  changes: [name: string, oid: Oid | null][] | null;
+}
+
+/**
+ * A repository's state and what its log says has changed since an earlier one, in one statement and at one instant;
+ * undefined if there is no such repository. Who keeps a copy of the refs brings it up to date at the price of the
+ * changes. The earlier state counts only if its op record is still in the log at its place: after a failover that lost
+ * pushes, the same number is another push.
+ */
+export async function readRefsSince(
+  db: Kysely<DB>,
+  options: ReadRefsSinceOptions,
+): Promise<RefsSince | undefined> {
+  const { rows } = await refsSinceQuery(options).execute(db);
+  const [row] = rows;
+  if (row === undefined) return undefined;
+  const state: RepoState = {
+    objectFormat: row.object_format as ObjectFormat,
+    headRef: row.head_ref,
+    refsVersion: BigInt(row.refs_version),
+    opSeq: BigInt(row.op_seq),
+    opTip: row.op_tip,
+  };
+  return { state, isFound: row.is_found, changes: changesOf(row, state, options.since) };
+}
+
+function changesOf(
+  { is_known: isKnown, changes }: RefsSinceRow,
+  state: RepoState,
+  since: ReadRefsSinceOptions['since'],
+): RefChange[] | null {
+  const edits = changes ?? [];
+  if (since === null || !isKnown || edits.length > CHANGES_MAX) return null;
+  // Each push raises both by one; if anything else did, the log does not tell what.
+  if (state.refsVersion - since.refsVersion !== state.opSeq - since.opSeq) return null;
+  return [...new Map(edits)].map(([name, oid]) => ({ name, oid }));
+}
+
+/** The statement of {@link readRefsSince}. */
+export function refsSinceQuery({
+  repoId,
+  since,
+  except,
+  sought,
+}: ReadRefsSinceOptions): RawBuilder<RefsSinceRow> {
+  return sql<RefsSinceRow>`${PREPARED}
+    select r.object_format, r.head_ref, r.refs_version, r.op_seq, r.op_tip,
+      exists (select from ${table('ref')} f
+        where f.repo_id = r.repo_id and f.name >= ${sought} and f.name < ${endOfPrefix(sought)}) as is_found,
+      known.is_known,
+      (select jsonb_agg(jsonb_build_array(e.name, e.new_oid) order by e.seq, e.reflog_id)
+        from (
+          -- Limits where planners could otherwise read a whole log: they know neither how long it is nor where it ends.
+          select o.seq, l.reflog_id, l.name, l.new_oid
+          from (select seq, push_id from ${table('op_record')}
+              where known.is_known and repo_id = r.repo_id and seq > ${since?.opSeq ?? 0n}
+              order by seq limit ${PUSHES_MAX}) o
+          cross join lateral (select reflog_id, name, new_oid from ${table('reflog')}
+              where push_id = o.push_id and repo_id = r.repo_id
+                and not (name >= ${except} and name < ${endOfPrefix(except)})
+              offset 0) l
+          limit ${CHANGES_MAX + 1}) e) as changes
+    from ${table('repo')} r
+    cross join lateral (
+      select r.op_seq <= ${(since?.opSeq ?? 0n) + BigInt(PUSHES_MAX)} and exists (
+        select from ${table('op_record')} o
+        where o.repo_id = r.repo_id and o.seq = ${since?.opSeq ?? null} and o.push_id = ${since?.opTip ?? null}
+      ) as is_known) known
+    where r.repo_id = ${repoId}`;
+}
