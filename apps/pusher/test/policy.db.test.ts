@@ -1,6 +1,7 @@
 import { commitFiles, gitIn } from '@sluice/testkit';
 import { expect, test } from 'vitest';
 import { commitFileAt } from './push-certificate.ts';
+import { preamble, reportOf, sendPush } from './raw-push.ts';
 import { COMPANY, useGovernedRepo } from './use-governed-repo.ts';
 
 const repo = useGovernedRepo();
@@ -22,6 +23,29 @@ test('one ref too far refuses the whole push, and each ref says why', async () =
     'refs/frozen/a': 'nobody may push here: refs/frozen/** has no roles',
   });
   await repo.work(['push', '--quiet', writer, 'main:refs/heads/topic', 'main:refs/heads/release']);
+});
+
+test('what needs no objects is judged before git reads any', async () => {
+  await repo.setPolicy('rules: { refs/tags/*: { force: false, delete: false } }\n');
+  const { username, password, origin, pathname } = new URL(await repo.at(['write']));
+  const authorization = `Basic ${Buffer.from(`${username}:${password}`).toString('base64')}`;
+  const old = repo.commit;
+  for (const [command, reason] of [
+    [
+      { new: old, name: 'refs/meta/effects/x' },
+      'expected a token with admin: refs/meta/effects/** is for admins',
+    ],
+    [{ old, name: 'refs/tags/a' }, 'may not be deleted: refs/tags/* has delete: false'],
+    [
+      { old, new: 'a'.repeat(40), name: 'refs/tags/a' },
+      'expected a fast-forward: refs/tags/* has force: false',
+    ],
+  ] as const) {
+    const body = Buffer.concat([preamble([command]), Buffer.from('this is no pack')]);
+    const report = reportOf(await sendPush(origin + pathname, body, { authorization }));
+    expect(report).toMatch(/^000eunpack ok\n/);
+    expect(report).toContain(`ng ${command.name} ${reason}\n`);
+  }
 });
 
 test('definitions are for admins, unless a rule names them', async () => {

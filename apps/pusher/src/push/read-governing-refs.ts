@@ -18,12 +18,28 @@ const AFTER_MEMBERS = `${MEMBER_PREFIX.slice(0, -1)}0`;
 /** Reads them in one statement of three index probes, however many refs the repository has. */
 export async function readGoverningRefs(
   db: Kysely<DB>,
-  { repoId, membersMax }: { repoId: string; membersMax: number },
+  options: { repoId: string; membersMax: number },
 ): Promise<GoverningRefs> {
-  const refs = db.selectFrom('ref').select(['name', sql<string | null>`oid`.as('oid')]);
-  const config = refs.where('repo_id', '=', repoId).where('name', '=', CONFIG_REF);
+  const rows = await governingRefsQuery(db, options).execute();
+  const refs = rows.flatMap(({ name, oid }) => (oid === null ? [] : [{ name, oid }]));
+  const members = refs.filter(({ name }) => name !== CONFIG_REF);
+  return {
+    config: refs.find(({ name }) => name === CONFIG_REF) ?? null,
+    members,
+    hadMembers: rows.length > refs.length || members.length > 0,
+  };
+}
+
+/** The refs, one more than the most members, and a row without an OID if the reflog knows of a member. */
+export function governingRefsQuery(
+  db: Kysely<DB>,
+  { repoId, membersMax }: { repoId: string; membersMax: number },
+) {
+  const refs = db
+    .selectFrom('ref')
+    .select(['name', sql<string | null>`oid`.as('oid')])
+    .where('repo_id', '=', repoId);
   const members = refs
-    .where('repo_id', '=', repoId)
     .where('name', '>=', MEMBER_PREFIX)
     .where('name', '<', AFTER_MEMBERS)
     .orderBy('name')
@@ -35,17 +51,10 @@ export async function readGoverningRefs(
     .where('name', '>=', MEMBER_PREFIX)
     .where('name', '<', AFTER_MEMBERS)
     .limit(1);
-  const rows = await config
+  return refs
+    .where('name', '=', CONFIG_REF)
     .unionAll(db.selectFrom(members.as('member')).selectAll())
-    .unionAll(db.selectFrom(past.as('past')).selectAll())
-    .execute();
-  const found = rows.flatMap(({ name, oid }) => (oid === null ? [] : [{ name, oid }]));
-  const memberRefs = found.filter(({ name }) => name !== CONFIG_REF);
-  return {
-    config: found.find(({ name }) => name === CONFIG_REF) ?? null,
-    members: memberRefs,
-    hadMembers: rows.length > found.length || memberRefs.length > 0,
-  };
+    .unionAll(db.selectFrom(past.as('past')).selectAll());
 }
 
 /** Whether signatures count in a repository. */
