@@ -24,6 +24,7 @@ export type Settings = Readonly<{
   uploadMs: number;
   idleMs: number;
   gitProcesses: number;
+  gitMemoryBytesMax: number;
   effectsPerPushMax: number;
   maintenanceMs: number;
   keepDays: number | undefined;
@@ -104,6 +105,12 @@ export function readPusherSettings(env: Readonly<Record<string, string | undefin
         parse: integer({ min: 3, max: 1000 }),
         default: 16,
         example: '16',
+      },
+      gitMemoryBytesMax: {
+        name: 'SLUICE_GIT_MEMORY_BYTES',
+        parse: integer({ min: 64 * 1024 ** 2, max: Number.MAX_SAFE_INTEGER }),
+        default: 2 * 1024 ** 3,
+        example: '2147483648',
       },
       effectsPerPushMax: {
         name: 'SLUICE_EFFECTS_PER_PUSH',

@@ -11,6 +11,10 @@ function common(folder: string): ConfigEntry[] {
     ['gc.auto', '0'],
     ['maintenance.auto', 'false'],
     ['core.logAllRefUpdates', 'false'],
+    // A larger blob is passed on as it comes. Below git's own 512m, a few megabytes of eight that inflate to 300 MiB each
+    // cost 3 GiB with every fetch, which looks for deltas between them.
+    ['core.bigFileThreshold', '64m'],
+    ['pack.windowMemory', '64m'],
   ];
 }
 

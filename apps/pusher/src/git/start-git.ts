@@ -21,11 +21,19 @@ export interface StartGitOptions {
   env: Record<string, string>;
   /** Extra pipes, as file descriptors 3 and up, which its hooks inherit. */
   pipes?: number;
+  /** Most memory of each process: what it allocates, not the files that it maps. */
+  memoryBytesMax?: number;
   /** Lets every other process of the machine go first. */
   isPatient?: boolean;
 }
 
 const ERROR_BYTES_MAX = 8 * 1024;
+
+/**
+ * Limits itself, and with it what it starts, and becomes git. Where the system allows less already, that stays. Not the
+ * address space: a repository that is larger than the limit is mapped, and costs nothing.
+ */
+const WITHIN = 'ulimit -d "$0" 2>/dev/null; exec "$@"';
 const PATIENTLY = ['nice', '-n', '19'] as const;
 
 /**
@@ -36,9 +44,12 @@ export async function startGit({
   args,
   env,
   pipes = 0,
+  memoryBytesMax,
   isPatient = false,
 }: StartGitOptions): Promise<GitProcess> {
-  const [command, ...argv] = [...(isPatient ? PATIENTLY : []), 'git', ...args];
+  const limited =
+    memoryBytesMax === undefined ? [] : ['sh', '-c', WITHIN, String(Math.floor(memoryBytesMax / 1024))];
+  const [command, ...argv] = [...limited, ...(isPatient ? PATIENTLY : []), 'git', ...args];
   let child: ChildProcess;
   try {
     child = spawn(command!, argv, {

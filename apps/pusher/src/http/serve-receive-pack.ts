@@ -177,6 +177,7 @@ async function receive(
     isBanded: preamble.capabilities.has('side-band-64k'),
     input: push.input,
     timeoutMs: settings.uploadMs,
+    memoryBytesMax: settings.gitMemoryBytesMax,
     onOutput: (chunk) => {
       if (response.destroyed) return;
       if (!response.headersSent) response.writeHead(200, { ...NO_CACHE, 'content-type': RESULT_TYPE });

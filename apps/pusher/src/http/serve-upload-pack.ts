@@ -22,7 +22,7 @@ export async function serveUploadPack(
 ): Promise<void> {
   requireContentType(request, 'application/x-git-upload-pack-request');
   requireEncoding(request, 'identity', 'gzip', 'x-gzip');
-  const { idleMs, uploadMs } = pusher.settings;
+  const { idleMs, uploadMs, gitMemoryBytesMax } = pusher.settings;
   const body = await readWholeBody(request, { bytesMax: REQUEST_BYTES_MAX, idleMs, totalMs: uploadMs });
   const release = await pusher.slots.reads.take(address.repoId);
   try {
@@ -38,6 +38,7 @@ export async function serveUploadPack(
         config: uploadPackConfiguration(repo.folder),
         ...(protocol === undefined ? {} : { protocol }),
       }),
+      memoryBytesMax: gitMemoryBytesMax,
     });
     const end = await copyAnswer(git, { body, response, idleMs, totalMs: uploadMs });
     if (end === 'broken' || end === 'unanswered') {

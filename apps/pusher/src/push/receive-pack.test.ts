@@ -21,6 +21,7 @@ test.each([
     onPreReceive: () => null,
     onProcReceive: () => Promise.reject(new Error('is never asked')),
     timeoutMs: 600_000,
+    memoryBytesMax: 1024 ** 3,
   });
   expect(end).toMatchObject({ exitCode: null, isAnswered: false });
 });

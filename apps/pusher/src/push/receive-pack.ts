@@ -26,6 +26,8 @@ export interface ReceivePackOptions {
   onProcReceive: (commands: Command[]) => Promise<Decision>;
   /** Longest time until the decision begins. */
   timeoutMs: number;
+  /** Most memory of git and of each process that it starts. */
+  memoryBytesMax: number;
 }
 
 /** What git found out about a push certificate; empty texts if there was none. */
@@ -56,6 +58,7 @@ export async function runReceivePack(options: ReceivePackOptions): Promise<Recei
     args: ['receive-pack', '--stateless-rpc', options.folder],
     env: options.env,
     pipes: Object.keys(HOOK_PIPES).length,
+    memoryBytesMax: options.memoryBytesMax,
   });
   const deadline = setTimeout(() => git.end('SIGTERM'), options.timeoutMs);
   const injector = new SidebandInjector(options.isBanded);
