@@ -21,7 +21,7 @@ async function isRepoFolder(folder: string, repoId: string): Promise<boolean> {
   );
 }
 
-/** Makes an empty bare repository, whole or not at all; does nothing if it is there already. */
+/** Makes an empty bare repository, whole or not at all, and durable; does nothing if it is there already. */
 export async function ensureRepoFolder(
   folder: string,
   repoId: string,
@@ -33,11 +33,15 @@ export async function ensureRepoFolder(
     for (const part of ['objects/info', 'objects/pack', 'refs/heads', 'refs/tags']) {
       await mkdir(join(temporary, part), { recursive: true });
     }
-    await writeFile(join(temporary, 'HEAD'), 'ref: refs/heads/main\n');
-    await writeFile(join(temporary, 'config'), CONFIG[objectFormat]);
-    await writeFile(join(temporary, 'description'), `${repoId}\n`);
+    const flush = { flush: true };
+    await writeFile(join(temporary, 'HEAD'), 'ref: refs/heads/main\n', flush);
+    await writeFile(join(temporary, 'config'), CONFIG[objectFormat], flush);
+    await writeFile(join(temporary, 'description'), `${repoId}\n`, flush);
+    for (const part of ['objects', 'refs', '.']) await syncFolder(join(temporary, part));
     await rename(temporary, folder);
+    // The folder that it is in may be new as well.
     await syncFolder(dirname(folder));
+    await syncFolder(dirname(dirname(folder)));
   } catch (error) {
     await rm(temporary, { recursive: true, force: true });
     // Another push made it meanwhile.

@@ -11,6 +11,7 @@ import { decidePush, isSameList } from '../push/decide-push.ts';
 import { skipReasonOf } from '../push/skip-reason.ts';
 import { judgeCommands, refuseAll, reportsOf } from '../push/push-gate.ts';
 import { runReceivePack, type CertificateFacts } from '../push/receive-pack.ts';
+import { watchPrunes } from '../store/watch-prunes.ts';
 import { PreambleRefused, type Command, type Preamble } from '../wire/preamble.ts';
 import { encodeReport, type Report } from '../wire/report-status.ts';
 import { claimIsGone, noSuchRepository } from './advertise.ts';
@@ -89,6 +90,8 @@ export async function serveReceivePack(
     const { message } = claimIsGone(address.claimNumber!);
     return await refuse(capabilities, { refs: refuseAll(commands, message), lines: [] });
   }
+  const loss = target.isFirst ? null : await pusher.guard.judge(address.repoId, target.folder);
+  if (loss !== null) return await refuse(capabilities, { refs: refuseAll(commands, loss), lines: [] });
   const reports = judgeCommands(commands, target);
   if (reports !== null) return await refuse(capabilities, { refs: reports, lines: [] });
   const { preamble } = opening;
@@ -162,6 +165,7 @@ async function receive(
   const { signature, forwardOnly } = push.admission;
   const { hooksFolder, settings } = pusher;
   let announced: readonly Command[] = [];
+  const pruneWatch = await watchPrunes({ folder: target.folder, home: pusher.home });
   const end = await runReceivePack({
     folder: target.folder,
     env: gitEnvironment({
@@ -207,6 +211,7 @@ async function receive(
         claimNumber: address.claimNumber ?? null,
         announced,
         commands,
+        pruneWatch,
         skipReason: skipReasonOf(preamble.pushOptions),
       });
       stop();
@@ -232,6 +237,7 @@ async function receive(
       code: end.exitCode,
       errors: end.errors,
     });
+    pusher.guard.suspect(address.repoId);
   }
   if (!response.headersSent) {
     if (end.exitCode !== 0)

@@ -25,6 +25,7 @@ import {
 } from '@sluice/ref-store';
 import { sql, type Kysely, type Transaction } from 'kysely';
 import type { Caller } from '../http/caller.ts';
+import type { PruneWatch } from '../store/watch-prunes.ts';
 import type { Signature } from './admit-signature.ts';
 import { explainPush, type PushStory } from './explain-push.ts';
 import type { Governance } from './governance.ts';
@@ -43,6 +44,8 @@ export interface PushToCommit {
   definitionsAt: (oids: readonly string[]) => Promise<Map<string, LoadedDefinition>>;
   effectsMax: number;
   skipReason: string | null;
+  /** Looks, once the repository is locked, whether objects of the push were taken out of it. */
+  pruneWatch?: PruneWatch | undefined;
   /** Refs that were found to move to a descendant of what they were; others may do so too. */
   forward: ReadonlySet<string>;
   /** Who pushes. */
@@ -109,6 +112,8 @@ async function commit(trx: Transaction<DB>, key: ServerKey, push: PushToCommit):
   });
   if (repo === undefined) throw new PushRefused('no such repository');
   if (repo.objectFormat !== objectFormat) throw new PushRefused(`expected a ${repo.objectFormat} push`);
+  const pruned = await push.pruneWatch?.(push.edits.flatMap(({ to }) => to ?? []));
+  if (typeof pruned === 'string') throw new PushRefused(pruned);
   const claim = push.result === null ? null : await checkClaim(trx, push);
   const member = push.result === null ? await findSigner(trx, push) : null;
   const signer = member === null ? push.caller.signer : `member:${member}`;

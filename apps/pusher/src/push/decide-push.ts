@@ -1,7 +1,10 @@
 import { DEFINITION_PREFIX } from '@sluice/effect-spec';
 import type { RefEdit } from '@sluice/ref-store';
+import { syncFolder } from '../git/repo-folder.ts';
 import type { Pusher } from '../pusher.ts';
 import type { Settings } from '../settings.ts';
+import { packFolder } from '../store/list-packs.ts';
+import type { PruneWatch } from '../store/watch-prunes.ts';
 import type { Command } from '../wire/preamble.ts';
 import type { RefReport } from '../wire/report-status.ts';
 import type { Signature } from './admit-signature.ts';
@@ -30,6 +33,8 @@ export interface PushToDecide extends GateRules {
   claimNumber: bigint | null;
   /** What `pre-receive` was shown. */
   announced: readonly Command[];
+  /** For a repository that this server prunes. */
+  pruneWatch?: PruneWatch | undefined;
   /** What git hands over. */
   commands: readonly Command[];
   skipReason: string | null;
@@ -64,13 +69,12 @@ async function decide(context: PushContext, push: PushToDecide): Promise<PushDec
   const edits = commands.map((command) => toEdit(command, push.objectFormat));
   const git = { folder: push.folder, home: context.home };
   const guarded = edits.filter((edit) => push.forwardOnly.has(edit.name) && isMove(edit));
-  const facts = await readObjectFacts(
-    [
-      ...edits.flatMap(({ expect, to }) => (to !== null ? [to] : isOid(expect) ? [expect] : [])),
-      ...guarded.map(({ expect }) => expect),
-    ],
-    git,
-  );
+  const named = [
+    ...edits.flatMap(({ expect, to }) => (to !== null ? [to] : isOid(expect) ? [expect] : [])),
+    ...guarded.map(({ expect }) => expect),
+  ];
+  // Git syncs what is in a pack, but not the name that it has had since it left quarantine.
+  const [facts] = await Promise.all([readObjectFacts(named, git), syncFolder(packFolder(push.folder))]);
   const pushedDefinitions = edits.flatMap(({ name, to }) =>
     to !== null && name.startsWith(DEFINITION_PREFIX) && facts.get(to)?.kind === 'commit' ? [to] : [],
   );
@@ -104,7 +108,7 @@ async function commit(
   },
 ): Promise<CommitOutcome> {
   const { edits, facts, forward, result } = prepared;
-  const { repoId, objectFormat, claimNumber, skipReason, caller, signature } = push;
+  const { repoId, objectFormat, claimNumber, skipReason, caller, signature, pruneWatch } = push;
   const git = { folder: push.folder, home: context.home };
   return await commitPushForSure(
     { db: context.db, key: context.key, log: context.log, databaseWaitMs: context.settings.databaseWaitMs },
@@ -120,6 +124,7 @@ async function commit(
       skipReason,
       caller,
       signature,
+      pruneWatch,
       result: result === null || claimNumber === null ? null : { claimNumber, content: result },
     },
   );

@@ -1,0 +1,33 @@
+import { gitEnvironment } from '../git/git-environment.ts';
+import { readGit } from '../git/read-git.ts';
+import { readPruneStamp } from './prune-stamp.ts';
+
+/** Asked in the transaction that commits a push, with the objects that it names: why it must not commit, or null. */
+export type PruneWatch = (oids: readonly string[]) => Promise<string | null>;
+
+/** PostgreSQL ends a transaction that stands still for 10 s. */
+const WALK_MS_MAX = 5_000;
+
+/**
+ * To be called before git looks at a push: remembers what the repository is like. If objects were taken out of it
+ * until the push commits, the watch has git walk once more from what the push names to what refs name. Nothing can be
+ * taken out while it walks, since the push has the repository locked.
+ */
+export async function watchPrunes({ folder, home }: { folder: string; home: string }): Promise<PruneWatch> {
+  const before = await readPruneStamp(folder);
+  return async (oids) => {
+    if ((await readPruneStamp(folder)) === before || oids.length === 0) return null;
+    try {
+      await readGit({
+        args: ['--git-dir', folder, 'rev-list', '--objects', '--quiet', '--stdin', '--not', '--all'],
+        env: gitEnvironment({ home, config: [['safe.directory', folder]] }),
+        input: oids.map((oid) => `${oid}\n`).join(''),
+        timeoutMs: WALK_MS_MAX,
+        bytesMax: 0,
+      });
+      return null;
+    } catch {
+      return 'objects that nothing named were just taken out of the repository, and this push may need them; push again';
+    }
+  };
+}
