@@ -55,12 +55,12 @@ create table dispatcher (
 ) with (
   fillfactor=90,
   autovacuum_vacuum_scale_factor=0,
-  autovacuum_vacuum_threshold=5000,
   autovacuum_vacuum_insert_scale_factor=0,
   autovacuum_vacuum_insert_threshold=50000,
   autovacuum_analyze_scale_factor=0,
   autovacuum_analyze_threshold=20000,
-  autovacuum_vacuum_cost_delay=0
+  autovacuum_vacuum_cost_delay=0,
+  autovacuum_vacuum_threshold=100
 );
 
 -- An open claim: who runs which effect. Its own table, so that a claim does not rewrite the payload.
@@ -84,12 +84,12 @@ create table effect_claim (
 ) with (
   fillfactor=90,
   autovacuum_vacuum_scale_factor=0,
-  autovacuum_vacuum_threshold=5000,
   autovacuum_vacuum_insert_scale_factor=0,
   autovacuum_vacuum_insert_threshold=50000,
   autovacuum_analyze_scale_factor=0,
   autovacuum_analyze_threshold=20000,
-  autovacuum_vacuum_cost_delay=0
+  autovacuum_vacuum_cost_delay=0,
+  autovacuum_vacuum_threshold=100
 );
 
 -- A dedup key in force: enqueueing it again returns the effect it names.
@@ -110,12 +110,12 @@ create table effect_dedup (
 ) with (
   fillfactor=90,
   autovacuum_vacuum_scale_factor=0,
-  autovacuum_vacuum_threshold=5000,
   autovacuum_vacuum_insert_scale_factor=0,
   autovacuum_vacuum_insert_threshold=50000,
   autovacuum_analyze_scale_factor=0,
   autovacuum_analyze_threshold=20000,
-  autovacuum_vacuum_cost_delay=0
+  autovacuum_vacuum_cost_delay=0,
+  autovacuum_vacuum_threshold=100
 );
 create index effect_dedup_done_idx on effect_dedup (done_at) where (done_at IS NOT NULL);
 create index effect_dedup_effect_idx on effect_dedup (effect_id);
@@ -227,12 +227,12 @@ create table effect_queue (
 ) with (
   fillfactor=90,
   autovacuum_vacuum_scale_factor=0,
-  autovacuum_vacuum_threshold=5000,
   autovacuum_vacuum_insert_scale_factor=0,
   autovacuum_vacuum_insert_threshold=50000,
   autovacuum_analyze_scale_factor=0,
   autovacuum_analyze_threshold=20000,
-  autovacuum_vacuum_cost_delay=0
+  autovacuum_vacuum_cost_delay=0,
+  autovacuum_vacuum_threshold=100
 );
 create index effect_queue_claim_idx on effect_queue (repo_id, priority DESC, effect_id) where (run_at IS NULL);
 create index effect_queue_due_idx on effect_queue (run_at, effect_id) where (run_at IS NOT NULL);

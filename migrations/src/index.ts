@@ -3,6 +3,7 @@ import * as repositories from './0001-repositories.ts';
 import * as effectQueue from './0002-effect-queue.ts';
 import * as accessTokens from './0003-access-tokens.ts';
 import * as pushCertificates from './0004-push-certificates.ts';
+import * as autovacuumThresholds from './0005-autovacuum-thresholds.ts';
 
 /** Every migration by name, in order. A shipped migration is never edited: add the next number. */
 const MIGRATIONS: Record<string, Migration> = {
@@ -10,6 +11,7 @@ const MIGRATIONS: Record<string, Migration> = {
   '0002-effect-queue': effectQueue,
   '0003-access-tokens': accessTokens,
   '0004-push-certificates': pushCertificates,
+  '0005-autovacuum-thresholds': autovacuumThresholds,
 };
 
 /** The one source of migrations for the apps, the tests and kysely-ctl. */

@@ -28,7 +28,8 @@ export type DispatchEvent =
   | { name: 'stale_requeued'; count: number }
   | {
       name: 'upkeep_failed';
-      task: 'requeue_stale' | 'promote_due' | 'sweep' | 'look_for_arrivals' | 'maintain_partitions';
+      task:
+        'requeue_stale' | 'promote_due' | 'sweep' | 'look_for_arrivals' | 'maintain_partitions' | 'vacuum';
       error: unknown;
     }
   | { name: 'partitions_maintained'; created: string[]; dropped: string[]; skipped: string[] }

@@ -8,7 +8,7 @@ import type { DispatcherParts } from './dispatcher-parts.ts';
 import type { RunContext, RunResult } from './run-result.ts';
 
 export interface DispatcherOptions {
-  /** Its pool needs at least 9 connections: claims, completions, upkeep, heartbeats and output do not wait for one another. */
+  /** Its pool needs at least 10 connections: claims, completions, upkeep, heartbeats and output do not wait for one another. */
   db: Kysely<DB>;
   /** For a connection that listens; without it (or behind a transaction-mode pooler) the queue is polled. */
   connectionString?: string | undefined;

@@ -1,8 +1,15 @@
 import type { DB } from '@sluice/db';
-import { dispatcherRequeueStale, maintainPartitions, promoteDue } from '@sluice/queue-core/dispatcher';
+import {
+  countDeadRows,
+  dispatcherRequeueStale,
+  maintainPartitions,
+  promoteDue,
+  vacuumHotTable,
+} from '@sluice/queue-core/dispatcher';
 import type { Kysely } from 'kysely';
 import { BoundedCalls } from './bounded-calls.ts';
 import type { Clock } from './clock.ts';
+import { DeadRows } from './dead-rows.ts';
 import type { DispatchEvent } from './dispatch-event.ts';
 
 /** Claims of claimants that no dispatcher row stands for: somebody's own worker, so far as we know. */
@@ -10,6 +17,8 @@ const UNREGISTERED_CLAIM_MS = 15 * 60_000;
 const PROMOTE_MAX = 1_000;
 /** A task that takes longer counts as failed, so that the others are done; dropping old rows may take an hour. */
 const TASK_BOUND_MS = 30_000;
+/** Of a table that a long transaction let grow to gigabytes. */
+const VACUUM_BOUND_MS = 600_000;
 /** Floor between two looks at what is due. */
 const DUE_MS_MIN = 10;
 const PARTITIONS_EVERY_MS = 3_600_000;
@@ -33,6 +42,8 @@ export class Upkeep {
   readonly #calls = new Map<Task, BoundedCalls>();
   #partitionsDueAt = -Infinity;
   #partitions: Promise<unknown> | undefined;
+  readonly #deadRows = new DeadRows();
+  #vacuuming: Promise<unknown> | undefined;
 
   constructor(options: {
     db: Kysely<DB>;
@@ -69,7 +80,7 @@ export class Upkeep {
         waitMs = await this.#promoteDue();
       }
     }
-    await this.#partitions;
+    await Promise.all([this.#partitions, this.#vacuuming]);
   }
 
   /** Everything once; returns the time until the next scheduled effect is due. */
@@ -78,6 +89,7 @@ export class Upkeep {
     const nextDueInMs = await this.#promoteDue();
     await this.#attempt('sweep', this.#sweep);
     this.#startPartitions();
+    this.#startVacuum();
     return nextDueInMs;
   }
 
@@ -89,6 +101,20 @@ export class Upkeep {
     this.#partitions = this.#attempt('maintain_partitions', run, PARTITIONS_EVERY_MS).finally(() => {
       this.#partitions = undefined;
     });
+  }
+
+  /** Nobody waits for it either: after a long backlog it may take seconds. */
+  #startVacuum(): void {
+    this.#vacuuming ??= this.#attempt('vacuum', () => this.#vacuum(), VACUUM_BOUND_MS).finally(() => {
+      this.#vacuuming = undefined;
+    });
+  }
+
+  async #vacuum(): Promise<void> {
+    const due = this.#deadRows.due(await countDeadRows(this.#db));
+    if (due.length === 0) return;
+    for (const name of due) await vacuumHotTable(this.#db, name);
+    this.#deadRows.vacuumed(due, await countDeadRows(this.#db));
   }
 
   async #requeueStale(): Promise<void> {

@@ -1,3 +1,4 @@
+import { countDeadRows } from '@sluice/queue-core/dispatcher';
 import { useTestDatabase } from '@sluice/testkit';
 import { sql } from 'kysely';
 import { afterEach, expect, test } from 'vitest';
@@ -91,4 +92,17 @@ test('an effect that becomes due between two rounds is brought forward, and no s
   pass();
   await until('the next round is over', () => slept.length === 3);
   expect(sweeps()).toBe(2);
+});
+
+test('dead rows of a fast queue are removed without waiting for autovacuum', async () => {
+  const { db } = database;
+  await sql`alter table sluice.effect_queue set (autovacuum_enabled = false)`.execute(db);
+  await sql`insert into sluice.effect_queue (repo_id, payload) select 'a', '' from generate_series(1, 30000)`.execute(
+    db,
+  );
+  await db.deleteFrom('effect_queue').execute();
+  const dead = async () => (await countDeadRows(db)).get('effect_queue')!;
+  await until('the statistics know of the dead rows', async () => (await dead()) >= 30_000);
+  start();
+  await until('they are gone', async () => (await dead()) === 0);
 });

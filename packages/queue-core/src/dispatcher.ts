@@ -32,5 +32,5 @@ export { readLog, type StoredChunk } from './read-log.ts';
 export { readyRepos, type ReadyRepo } from './ready-repos.ts';
 export { runningEffects, type RunningEffect } from './running-effects.ts';
 export type { WaitReason } from './wait-reason.ts';
-export { countDeadRows, HOT_TABLES, vacuumHotTable, type HotTable } from './vacuum-hot-tables.ts';
+export { countDeadRows, vacuumHotTable, type HotTable } from './vacuum-hot-tables.ts';
 export { waitingEffects, type WaitingEffect } from './waiting-effects.ts';
