@@ -5,20 +5,12 @@ import type { Clock } from './clock.ts';
 import type { DispatchEvent } from './dispatch-event.ts';
 import { LogWriter } from './log-writer.ts';
 import { Permits } from './permits.ts';
+import { Run, type AbortCause } from './run.ts';
 import type { RunContext, RunResult } from './run-result.ts';
 import { describeError } from './storable-text.ts';
 
 /** Log statements at once, of all runs together. */
 const LOG_WRITES_MAX = 2;
-
-/** Why a run was told to end. */
-export type AbortCause = 'stopping' | 'claim_lost';
-
-interface Run {
-  readonly effect: ClaimedEffect;
-  readonly controller: AbortController;
-  cause: AbortCause | undefined;
-}
 
 /** The effects that this process runs now. */
 export class Runner {
@@ -54,7 +46,7 @@ export class Runner {
   }
 
   start(effect: ClaimedEffect): void {
-    const run: Run = { effect, controller: new AbortController(), cause: undefined };
+    const run = new Run(effect);
     this.#running.set(effect.claimNumber, run);
     const { effectId, claimNumber, repoId, attempt } = effect;
     this.#emit({ name: 'effect_started', effectId, claimNumber, repoId, attempt });
@@ -62,12 +54,7 @@ export class Runner {
   }
 
   abortAll(cause: AbortCause): void {
-    for (const run of this.#running.values()) {
-      run.cause ??= cause;
-      run.controller.abort(
-        new Error(cause === 'stopping' ? 'The dispatcher is stopping' : 'The claim is lost'),
-      );
-    }
+    for (const run of this.#running.values()) run.abort(cause);
   }
 
   /** Resolves when nothing runs. */
@@ -83,7 +70,7 @@ export class Runner {
   }
 
   async #follow(run: Run): Promise<void> {
-    const { effect, controller } = run;
+    const { effect } = run;
     let log: LogWriter | undefined;
     const write = async (bytes: Uint8Array): Promise<void> => {
       // What comes after the end of the run is lost, as it is for a writer that has ended.
@@ -100,7 +87,14 @@ export class Runner {
     let result: RunResult;
     try {
       const flush = async (): Promise<void> => await log?.flush();
-      result = await this.#run(effect, { signal: controller.signal, log: write, flush });
+      const context: RunContext = {
+        get signal() {
+          return run.signal;
+        },
+        log: write,
+        flush,
+      };
+      result = await this.#run(effect, context);
     } catch (error) {
       result = { status: 'error', message: describeError(error) };
     }
