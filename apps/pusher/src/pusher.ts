@@ -2,6 +2,8 @@ import type { DB } from '@sluice/db';
 import type { ServerKey } from '@sluice/ref-store';
 import type { Logger } from '@sluice/service-kit';
 import type { Kysely } from 'kysely';
+import type { AdvertisedRefs } from './git/advertised-refs.ts';
+import type { PushCapabilities } from './git/push-capabilities.ts';
 import type { RefCache } from './git/ref-cache.ts';
 import type { SlotClasses } from './git/slot-classes.ts';
 import type { KeyedTurns } from './keyed-turns.ts';
@@ -19,6 +21,8 @@ export interface Pusher {
   log: Logger;
   metrics: PusherMetrics;
   refs: RefCache;
+  advertised: AdvertisedRefs;
+  capabilities: PushCapabilities;
   guard: ObjectGuard;
   slots: SlotClasses;
   /** One commit per repository at a time. */

@@ -5,6 +5,8 @@ import { join, resolve } from 'node:path';
 import { assertMigrated, assertWritable, createDatabase, isUnavailable, SluiceError } from '@sluice/db';
 import { loadServerKey, registerServerKey, repoFolder } from '@sluice/ref-store';
 import { SettingsError, untilAnswered, type HostPort, type Logger } from '@sluice/service-kit';
+import { AdvertisedRefs } from './git/advertised-refs.ts';
+import { PushCapabilities } from './git/push-capabilities.ts';
 import { RefCache } from './git/ref-cache.ts';
 import { syncFolder } from './git/repo-folder.ts';
 import { createSlotClasses } from './git/slot-classes.ts';
@@ -67,6 +69,8 @@ export async function startPusher(settings: Settings, log: Logger): Promise<Runn
       check: (repoId, folder) => findLostRefs(db, repoId, { folder, home }),
       onCount: (withheld) => metrics.reposWithheld.set(withheld),
     });
+    const hooksFolder = await writeHooks(dataDir);
+    const { pushBytesMax } = settings;
     const pusher: Pusher = {
       settings: { ...settings, dataDir },
       db,
@@ -81,12 +85,14 @@ export async function startPusher(settings: Settings, log: Logger): Promise<Runn
         admit: (repoId, folder) => guard.require(repoId, folder),
         onLost: (lost) => noteLostPushes(log, lost),
       }),
+      advertised: new AdvertisedRefs(db),
+      capabilities: new PushCapabilities({ dataDir, home, hooksFolder, pushBytesMax }),
       slots: createSlotClasses({ max: settings.gitProcesses, waitMs: SLOT_WAIT_MS }),
       commitTurns: new KeyedTurns(),
       definitions: new DefinitionReader(),
       governance: new GovernanceReader(),
       nonceSeed: nonceSeed(key),
-      hooksFolder: await writeHooks(dataDir),
+      hooksFolder,
     };
     return await listen(pusher);
   } catch (error) {

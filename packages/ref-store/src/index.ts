@@ -11,6 +11,7 @@ export { promoteObjects } from './promote-objects.ts';
 export { readKeptOids, type KeptOids, type ReadKeptOidsOptions } from './read-kept-oids.ts';
 export { checkPushOption } from './push-option.ts';
 export { readObjects, type SmallObject } from './read-objects.ts';
+export { readRef } from './read-ref.ts';
 export { iterateRefs, readRefs, readRefsExcept, type ReadRefsOptions, type RefRow } from './read-refs.ts';
 export { readRefsSince, type RefChange } from './read-refs-since.ts';
 export { readRepo, refsVersion, type RepoState } from './read-repo.ts';

@@ -67,8 +67,3 @@ export function receivePackConfiguration(options: ReceivePackConfiguration): Con
     ...(claimRef === null ? [] : [['receive.hideRefs', `!${claimRef}`] as const]),
   ];
 }
-
-/** For the advertisement of a claim's URL, which shows its own result ref alone. */
-export function claimAdvertisementConfiguration(folder: string, claimRef: string): ConfigEntry[] {
-  return [...common(folder), ['receive.hideRefs', 'refs'], ['receive.hideRefs', `!${claimRef}`]];
-}

@@ -1,5 +1,5 @@
-import { createHash } from 'node:crypto';
-import type { ServerKey } from '@sluice/ref-store';
+import { createHash, createHmac } from 'node:crypto';
+import type { ObjectFormat, ServerKey } from '@sluice/ref-store';
 
 /**
  * How old the nonce of a push certificate may be: from the advertisement to the moment git has the certificate, which
@@ -16,6 +16,17 @@ export function nonceSeed(key: ServerKey): string {
   return createHash('sha256')
     .update(key.sign(Buffer.from('sluice: seed of certificate nonces')))
     .digest('hex');
+}
+
+/**
+ * The nonce that `git receive-pack` would show for the repository in `folder`, and that it checks: the time, and a hash
+ * of it, the path as git is given it, and the seed, which git takes for the text and not for the key.
+ */
+export function makeNonce(
+  seed: string,
+  { folder, objectFormat, seconds }: { folder: string; objectFormat: ObjectFormat; seconds: number },
+): string {
+  return `${seconds}-${createHmac(objectFormat, `${folder}:${seconds}`).update(seed).digest('hex')}`;
 }
 
 /** Why a nonce does not count, by what git says of it; null: it does. */

@@ -2,7 +2,7 @@ import { table, type DB } from '@sluice/db';
 import { useTestDatabase } from '@sluice/testkit';
 import { sql, type Kysely } from 'kysely';
 import { beforeAll, expect, test } from 'vitest';
-import { governingRefsQuery, hasMembers, readGoverningRefs } from './read-governing-refs.ts';
+import { governingRefsQuery, readGoverningRefs } from './read-governing-refs.ts';
 
 const database = useTestDatabase();
 const oid = 'a'.repeat(40);
@@ -39,8 +39,6 @@ test('what governs a repository is found, and whether it ever had members', asyn
   expect(await read('some')).toEqual({ config, members, hadMembers: true });
   expect(await read('some', 0)).toEqual({ config, members: members.slice(0, 1), hadMembers: true });
   expect(await read('lost')).toEqual({ config: null, members: [], hadMembers: true });
-  expect(await hasMembers(database.db, 'some')).toBe(true);
-  expect(await hasMembers(database.db, 'lost')).toBe(false);
 });
 
 test.each(['never', 'when the tables were full'])(

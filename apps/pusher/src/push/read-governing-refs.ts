@@ -56,8 +56,3 @@ export function governingRefsQuery(
     .unionAll(db.selectFrom(members.as('member')).selectAll())
     .unionAll(db.selectFrom(past.as('past')).selectAll());
 }
-
-/** Whether signatures count in a repository. */
-export async function hasMembers(db: Kysely<DB>, repoId: string): Promise<boolean> {
-  return (await readGoverningRefs(db, { repoId, membersMax: 0 })).members.length > 0;
-}
