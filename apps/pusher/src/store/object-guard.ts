@@ -123,7 +123,8 @@ export class ObjectGuard {
 }
 
 function describeLoss(repoId: string, path: string, { refs, lost, example }: RefCheck): string {
-  const names = lost === 1 ? 'ref names an object that is' : 'refs name objects that are';
+  const which = refs === 1 ? 'its only ref' : `${lost} of its ${refs} refs`;
+  const names = lost === 1 ? 'names an object that is' : 'name objects that are';
   const such = `${lost === 1 ? '' : 'such as '}${example?.name} ${example?.oid.slice(0, 12)}`;
-  return `${repoId} is withheld: ${lost} of its ${refs} ${names} not on this server's disk, ${such}. The refs are safe in the database. Bring ${path} of the data folder back from a backup or a clone (docs/operating.md); from then on it is served again`;
+  return `${repoId} is withheld: ${which} ${names} not on this server's disk, ${such}. The refs are safe in the database. Bring ${path} of the data folder back from a backup or a clone (docs/operating.md); from then on it is served again`;
 }
