@@ -22,9 +22,12 @@ create table access_token (
   expires_at timestamp with time zone,
   -- Since when it opens nothing; NULL: it was not revoked.
   revoked_at timestamp with time zone,
+  -- A first push with it is refused once its owner has made so many repositories, with whatever token; NULL: no limit.
+  repos_max integer,
   constraint access_token_pkey PRIMARY KEY (token_id),
   constraint token_hash_is_unique UNIQUE (token_hash),
   constraint repo_pattern_is_a_repo_or_ends_with_a_star CHECK (repo_pattern ~ '^([A-Za-z0-9._/@:+-]{1,200}|[*]|[A-Za-z0-9._/@:+-]{1,198}/[*])$'::text),
+  constraint repos_max_is_not_negative CHECK (repos_max >= 0),
   constraint scopes_are_known CHECK (scopes <@ ARRAY['read'::text, 'write'::text, 'admin'::text, 'worker'::text]),
   constraint scopes_are_not_empty CHECK (cardinality(scopes) >= 1 AND cardinality(scopes) <= 4),
   constraint token_hash_is_of_sha256 CHECK (octet_length(token_hash) = 32),
@@ -357,6 +360,8 @@ create table repo (
   op_tip text collate "C",
   -- When the repository was first pushed to or set up.
   created_at timestamp with time zone not null default now(),
+  -- Whose first push made it, by the name of a token; NULL: nobody in particular, or before this was recorded.
+  made_by text collate "C",
   constraint repo_pkey PRIMARY KEY (repo_id),
   constraint cap_is_positive CHECK (cap >= 1 AND cap <= 100000),
   constraint max_queued_is_not_negative CHECK (max_queued >= 0),
@@ -365,6 +370,7 @@ create table repo (
   constraint repo_id_is_a_short_path CHECK (repo_id ~ '^[A-Za-z0-9._/@:+-]{1,200}$'::text),
   constraint weight_is_within_1_and_1000 CHECK (weight >= 1 AND weight <= 1000)
 );
+create index repo_of_maker_idx on repo (made_by) where (made_by IS NOT NULL);
 
 -- The public part of a key that a pusher signs op records with.
 create table server_key (

@@ -1,4 +1,4 @@
-import { isScope, SCOPES, type Scope } from '@sluice/access';
+import { isScope, REPOS_MAX, SCOPES, type Scope } from '@sluice/access';
 import { Command, CommanderError, InvalidArgumentError, Option } from 'commander';
 import { addAuditCommands } from './audit-commands.ts';
 import { explain } from './command-error.ts';
@@ -154,7 +154,12 @@ function addTokenCommands(program: Command, terminal: Terminal): void {
   const token = program
     .command('token')
     .description('passwords for git over HTTP, for a pusher with SLUICE_ACCOUNTS=required');
-  type Options = { repo: string; scope: Scope[]; expiresDays: number | 'none' };
+  type Options = {
+    repo: string;
+    scope: Scope[];
+    expiresDays: number | 'none';
+    maxRepos: number | 'none';
+  };
   token
     .command('create <name>')
     .description('make a token for somebody and print it, once')
@@ -166,12 +171,19 @@ function addTokenCommands(program: Command, terminal: Terminal): void {
       orNone(whole(1, 36_500)),
       90,
     )
-    .action((name: string, { repo, scope, expiresDays }: Options) =>
+    .option(
+      '--max-repos <n>',
+      'most repositories that its owner may have made for it to make another, or none for no limit',
+      orNone(whole(0, 1_000_000)),
+      REPOS_MAX,
+    )
+    .action((name: string, { repo, scope, expiresDays, maxRepos }: Options) =>
       newToken(terminal, {
         name,
         repoPattern: repo,
         scopes: scope,
         expiresInDays: expiresDays === 'none' ? null : expiresDays,
+        reposMax: maxRepos === 'none' ? null : maxRepos,
       }),
     );
   token

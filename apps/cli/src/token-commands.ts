@@ -1,16 +1,24 @@
-import { createToken, listTokens, revokeToken, type NewToken } from '@sluice/access';
+import { createToken, hasScope, listTokens, revokeToken, type NewToken } from '@sluice/access';
 import { CommandError } from './command-error.ts';
 import { table, type Terminal } from './terminal.ts';
 import { withDatabase } from './with-database.ts';
 
 /** `sluice token create`: the token goes to standard output, once and alone; everything about it to standard error. */
-export async function newToken(terminal: Terminal, wanted: NewToken): Promise<void> {
+export async function newToken(
+  terminal: Terminal,
+  wanted: NewToken & { reposMax: number | null },
+): Promise<void> {
   const { token, tokenId, expiresAt } = await withDatabase(terminal, (db) => createToken(db, wanted));
   const until = expiresAt === null ? 'does not expire' : `expires on ${formatDay(expiresAt)}`;
   terminal.stderr.write(
     `token ${tokenId} of ${wanted.name} for ${wanted.repoPattern}: ${wanted.scopes.join(', ')}; ${until}\n` +
       'It is shown once and stored nowhere. It is the password; the user name may be anything.\n',
   );
+  if (hasScope(wanted.scopes, 'write') && wanted.repoPattern.endsWith('*')) {
+    const { reposMax } = wanted;
+    const most = reposMax === null ? 'any number of' : `at most ${reposMax}`;
+    terminal.stderr.write(`${wanted.name} may make ${most} repositories with it (--max-repos).\n`);
+  }
   terminal.stdout.write(`${token}\n`);
 }
 
@@ -22,6 +30,7 @@ export async function showTokens(terminal: Terminal, limit: number): Promise<voi
     token.name,
     token.repoPattern,
     token.scopes.join(','),
+    token.reposMax === null ? 'no limit' : String(token.reposMax),
     formatDay(token.createdAt),
     token.expiresAt === null ? 'never' : formatDay(token.expiresAt),
     token.revokedAt === null ? token.standing : `revoked on ${formatDay(token.revokedAt)}`,
@@ -29,7 +38,7 @@ export async function showTokens(terminal: Terminal, limit: number): Promise<voi
   terminal.stdout.write(
     rows.length === 0
       ? 'there are no tokens\n'
-      : table(['TOKEN', 'NAME', 'REPOSITORIES', 'SCOPES', 'MADE', 'EXPIRES', 'STANDING'], rows),
+      : table(['TOKEN', 'NAME', 'REPOSITORIES', 'SCOPES', 'MAX REPOS', 'MADE', 'EXPIRES', 'STANDING'], rows),
   );
 }
 

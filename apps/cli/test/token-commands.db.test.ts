@@ -13,10 +13,11 @@ test('a token is printed once, listed without its text, and revoked by its numbe
   expect(made.stdout).toMatch(/^sluice_[A-Za-z0-9_-]{43}\n$/);
   const token = made.stdout.trim();
   expect(made.stderr).toMatch(/^token 1 of alice for acme\/\*: write, read; expires on \d{4}-\d\d-\d\d\n/);
+  expect(made.stderr).toContain('alice may make at most 100 repositories with it (--max-repos).\n');
   expect(made.stderr).not.toContain(token);
 
   const listed = await cli('token', 'list');
-  expect(listed.stdout).toMatch(/^1 +alice +acme\/\* +read,write +\S+ +\S+ +valid$/m);
+  expect(listed.stdout).toMatch(/^1 +alice +acme\/\* +read,write +100 +\S+ +\S+ +valid$/m);
   expect(listed.stdout).not.toContain(token);
 
   expect(await cli('token', 'revoke', '1')).toEqual({
@@ -26,6 +27,17 @@ test('a token is printed once, listed without its text, and revoked by its numbe
   });
   expect(await findToken(database.db, token)).toMatchObject({ standing: 'revoked' });
   expect((await cli('token', 'list')).stdout).toMatch(/^1 .* revoked on \S+$/m);
+});
+
+test('a token says how many repositories it may make, if it may make more than one', async () => {
+  const create = async (...args: string[]) => (await cli('token', 'create', 'bob', ...args)).stderr;
+  expect(await create('--repo', '*', '--scope', 'admin', '--max-repos', 'none')).toContain(
+    'bob may make any number of repositories',
+  );
+  expect(await create('--repo', 'b/*', '--scope', 'write', '--max-repos', '0')).toContain('at most 0');
+  expect(await create('--repo', 'b/*', '--scope', 'read')).not.toContain('may make');
+  expect(await create('--repo', 'b/api', '--scope', 'write')).not.toContain('may make');
+  expect((await cli('token', 'list')).stdout).toMatch(/^\d+ +bob +\* +admin +no limit +/m);
 });
 
 test('a token that does not expire says so', async () => {
@@ -41,6 +53,7 @@ test.each([
   [['create', 'alice', '--repo', '*', '--scope', 'read', '--expires-days', '0'], 2, 'whole number from 1'],
   [['create', 'alice', '--repo', 'acme*', '--scope', 'read'], 1, 'repo pattern: expected a repository'],
   [['create', 'two words', '--repo', '*', '--scope', 'read'], 1, 'name: expected one word'],
+  [['create', 'alice', '--repo', '*', '--scope', 'write', '--max-repos', '-1'], 2, 'whole number from 0'],
   [['revoke', '77'], 1, 'there is no token 77'],
   [['revoke', 'alice'], 2, 'Expected a whole number'],
 ])('token %j: exit code %i and why', async (args, code, reason) => {

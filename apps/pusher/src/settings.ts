@@ -19,6 +19,7 @@ export type Settings = Readonly<{
   accounts: 'off' | 'required';
   keyFile: string | undefined;
   objectFormat: 'sha1' | 'sha256';
+  reposMax: number;
   refsPerPushMax: number;
   pushBytesMax: number;
   uploadMs: number;
@@ -80,6 +81,12 @@ export function readPusherSettings(env: Readonly<Record<string, string | undefin
         parse: oneOf('sha1', 'sha256'),
         default: 'sha1',
         example: 'sha256',
+      },
+      reposMax: {
+        name: 'SLUICE_REPOS',
+        parse: integer({ min: 0 }),
+        default: 100_000,
+        example: '100000',
       },
       refsPerPushMax: {
         name: 'SLUICE_REFS_PER_PUSH',

@@ -18,6 +18,7 @@ test('a token is found by its text, and its text is not in the database', async 
     name: 'alice',
     repoPattern: 'acme/*',
     scopes: ['write'],
+    reposMax: 100,
     standing: 'valid',
   });
   const row = await db.selectFrom('access_token').selectAll().where('token_id', '=', tokenId).execute();
@@ -95,6 +96,8 @@ test.each<[Partial<NewToken>, string]>([
   [{ expiresInDays: 0 }, 'expires in: expected whole days'],
   [{ expiresInDays: 1.5 }, 'expires in: expected whole days'],
   [{ expiresInDays: 36_501 }, 'expires in: expected whole days'],
+  [{ reposMax: -1 }, 'max repos: expected a whole number from 0'],
+  [{ reposMax: 1.5 }, 'max repos: expected a whole number from 0'],
 ])('%j is refused', async (part, message) => {
   await expect(createToken(database.db, { ...ALICE, ...part })).rejects.toThrow(message);
 });
@@ -104,6 +107,7 @@ test.each([
   ['pattern', { repo_pattern: 'a*' }, 'repo_pattern_is_a_repo_or_ends_with_a_star'],
   ['scope', { scopes: ['root'] }, 'scopes_are_known'],
   ['scopes', { scopes: [] as string[] }, 'scopes_are_not_empty'],
+  ['limit', { repos_max: -1 }, 'repos_max_is_not_negative'],
   ['hash', { token_hash: Buffer.alloc(31) }, 'token_hash_is_of_sha256'],
 ])('the schema refuses a bad %s by itself', async (_, part, constraint) => {
   const row = { token_hash: Buffer.alloc(32), name: 'a', repo_pattern: '*', scopes: ['read'], ...part };

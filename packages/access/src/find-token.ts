@@ -10,6 +10,8 @@ export interface FoundToken {
   name: string;
   repoPattern: string;
   scopes: Scope[];
+  /** Most repositories that its owner may have made for it to make another; null: no limit. */
+  reposMax: number | null;
   standing: Standing;
 }
 
@@ -24,7 +26,7 @@ export async function findToken(db: Kysely<DB>, text: string): Promise<FoundToke
   if (!isTokenText(text)) return undefined;
   const row = await db
     .selectFrom('access_token')
-    .select(['token_id', 'name', 'repo_pattern', 'scopes', standing().as('standing')])
+    .select(['token_id', 'name', 'repo_pattern', 'scopes', 'repos_max', standing().as('standing')])
     .where('token_hash', '=', hashToken(text))
     .executeTakeFirst();
   if (row === undefined) return undefined;
@@ -34,6 +36,7 @@ export async function findToken(db: Kysely<DB>, text: string): Promise<FoundToke
     repoPattern: row.repo_pattern,
     // The schema admits no other values.
     scopes: row.scopes as Scope[],
+    reposMax: row.repos_max,
     standing: row.standing,
   };
 }

@@ -14,7 +14,16 @@ export interface ListedToken extends FoundToken {
 export async function listTokens(db: Kysely<DB>, { limit }: { limit: number }): Promise<ListedToken[]> {
   const rows = await db
     .selectFrom('access_token')
-    .select(['token_id', 'name', 'repo_pattern', 'scopes', 'created_at', 'expires_at', 'revoked_at'])
+    .select([
+      'token_id',
+      'name',
+      'repo_pattern',
+      'scopes',
+      'repos_max',
+      'created_at',
+      'expires_at',
+      'revoked_at',
+    ])
     .select(standing().as('standing'))
     .orderBy('token_id', 'desc')
     .limit(limit)
@@ -24,6 +33,7 @@ export async function listTokens(db: Kysely<DB>, { limit }: { limit: number }): 
     name: row.name,
     repoPattern: row.repo_pattern,
     scopes: row.scopes as Scope[],
+    reposMax: row.repos_max,
     standing: row.standing,
     createdAt: row.created_at,
     expiresAt: row.expires_at,

@@ -29,6 +29,10 @@ export interface AccessToken {
    */
   repo_pattern: string;
   /**
+   * A first push with it is refused once its owner has made so many repositories, with whatever token; NULL: no limit.
+   */
+  repos_max: number | null;
+  /**
    * Since when it opens nothing; NULL: it was not revoked.
    */
   revoked_at: Timestamp | null;
@@ -439,6 +443,10 @@ export interface Repo {
    * The branch a clone checks out: the first branch ever pushed.
    */
   head_ref: Generated<string>;
+  /**
+   * Whose first push made it, by the name of a token; NULL: nobody in particular, or before this was recorded.
+   */
+  made_by: string | null;
   /**
    * Most effects that may wait; a match beyond it is recorded as skipped. NULL: no limit.
    */

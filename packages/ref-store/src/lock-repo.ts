@@ -6,6 +6,8 @@ import type { ObjectFormat, Oid } from './oid.ts';
 /** A repository whose row this transaction holds: no other push to it commits before the transaction ends. */
 export interface LockedRepo {
   readonly repoId: string;
+  /** Whether this transaction made it. */
+  readonly isNew: boolean;
   readonly objectFormat: ObjectFormat;
   /** The branch a clone checks out. */
   readonly headRef: string;
@@ -21,7 +23,7 @@ export interface LockedRepo {
 export interface LockRepoOptions {
   repoId: string;
   /** Create it if it does not exist. An existing one keeps its format, whatever is asked for here. */
-  create?: { objectFormat: ObjectFormat; headRef?: string };
+  create?: { objectFormat: ObjectFormat; headRef?: string; madeBy?: string | null };
 }
 
 /**
@@ -37,16 +39,18 @@ export async function lockRepo(
   if (found !== undefined || create === undefined) return found;
   const wrong = create.headRef === undefined ? null : checkRefName(create.headRef);
   if (wrong !== null) throw new SluiceError('invalid_argument', `headRef: ${wrong}`);
-  await trx
+  const inserted = await trx
     .insertInto('repo')
     .values({
       repo_id: repoId,
       object_format: create.objectFormat,
+      made_by: create.madeBy ?? null,
       ...(create.headRef === undefined ? {} : { head_ref: create.headRef }),
     })
     .onConflict((conflict) => conflict.column('repo_id').doNothing())
-    .execute();
-  return await selectForUpdate(trx, repoId);
+    .executeTakeFirst();
+  const made = await selectForUpdate(trx, repoId);
+  return made === undefined ? undefined : { ...made, isNew: inserted.numInsertedOrUpdatedRows === 1n };
 }
 
 async function selectForUpdate(trx: Transaction<DB>, repoId: string): Promise<LockedRepo | undefined> {
@@ -60,6 +64,7 @@ async function selectForUpdate(trx: Transaction<DB>, repoId: string): Promise<Lo
   if (row === undefined) return undefined;
   return {
     repoId,
+    isNew: false,
     objectFormat: row.object_format as ObjectFormat,
     headRef: row.head_ref,
     refsVersion: BigInt(row.refs_version),

@@ -22,6 +22,8 @@ const ROLES = Object.keys(SCOPE_OF_ROLE) as Role[];
 export interface Caller {
   /** As op records, work orders and logs name it; null: nobody in particular. */
   signer: string | null;
+  /** Whose requests and repositories are counted together, and how many of these it may make; null: nobody's. */
+  account: { name: string; reposMax: number | null } | null;
   /** Judges by what was known when the request came. */
   judge(scope: Scope, repoId: string): Denial | null;
   /** What it is to a repository's policy. */
@@ -37,6 +39,7 @@ export interface Caller {
 /** Whoever knows the server's one token, or reaches a port that only this machine reaches. */
 export const ANYONE: Caller = {
   signer: null,
+  account: null,
   judge: () => null,
   roles: () => ROLES,
   isServerAdmin: true,
@@ -46,7 +49,7 @@ export const ANYONE: Caller = {
 
 /** Whoever showed this token. Its scopes and repositories never change, so only its standing is judged again. */
 export function tokenCaller(token: FoundToken, text: string): Caller {
-  const { name, scopes, repoPattern } = token;
+  const { name, scopes, repoPattern, reposMax } = token;
   const judge = (scope: Scope, repoId: string): Denial | null => {
     const gone = judgeStanding(token);
     if (gone !== null) return gone;
@@ -58,6 +61,7 @@ export function tokenCaller(token: FoundToken, text: string): Caller {
   };
   return {
     signer: `token:${name}`,
+    account: { name, reposMax },
     judge,
     roles: (repoId) => ROLES.filter((role) => judge(SCOPE_OF_ROLE[role], repoId) === null),
     isServerAdmin: token.standing === 'valid' && repoPattern === '*' && hasScope(scopes, 'admin'),

@@ -1,4 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import { repoQuotaFault, type RepoQuota } from '@sluice/access';
 import { readRepo, type ObjectFormat } from '@sluice/ref-store';
 import { gitEnvironment } from '../git/git-environment.ts';
 import { ensureRepoFolder, repoFolder } from '../git/repo-folder.ts';
@@ -98,6 +99,10 @@ export async function serveReceivePack(
   const admission = await admitSignature(pusher, { ...target, repoId: address.repoId, preamble, caller });
   if ('refused' in admission)
     return await refuse(capabilities, { refs: reportsOf(commands, admission.refused), lines: [] });
+  const repoQuota = repoQuotaOf(caller, pusher.settings);
+  const quotaFault = target.isFirst ? await repoQuotaFault(pusher.db, repoQuota) : null;
+  if (quotaFault !== null)
+    return await refuse(capabilities, { refs: refuseAll(commands, quotaFault), lines: [] });
   await ensureRepoFolder(target.folder, address.repoId, target.objectFormat);
   const bytes = slots.hasRoom ? opening.bytes : await readAhead(body, opening.bytes);
   const release = await slots.take(address.repoId);
@@ -106,6 +111,7 @@ export async function serveReceivePack(
       address,
       target,
       caller,
+      repoQuota,
       admission,
       preamble,
       input: limitPack(concat(bytes, body), { preambleBytes: preamble.bytes, packBytesMax: pushBytesMax }),
@@ -124,6 +130,11 @@ const REASONS_MAX = 3;
 function reasonsOf({ unpackProblem, refs }: Report): string[] {
   const reasons = [unpackProblem, ...refs.map(({ reason }) => reason)];
   return [...new Set(reasons.filter((reason) => reason !== undefined))].slice(0, REASONS_MAX);
+}
+
+/** How many repositories the first pushes of a caller may make. */
+function repoQuotaOf({ account }: Caller, { reposMax }: Pusher['settings']): RepoQuota {
+  return { account: account?.name ?? null, accountMax: account?.reposMax ?? null, serverMax: reposMax };
 }
 
 interface Target {
@@ -155,6 +166,7 @@ async function receive(
     address: RepoAddress;
     target: Target;
     caller: Caller;
+    repoQuota: RepoQuota;
     admission: Exclude<Admission, { refused: unknown }>;
     preamble: Preamble;
     input: AsyncIterable<Buffer>;
@@ -205,6 +217,7 @@ async function receive(
       const decision = await decidePush(pusher, {
         ...target,
         caller: push.caller,
+        repoQuota: push.repoQuota,
         signature,
         forwardOnly,
         repoId: address.repoId,

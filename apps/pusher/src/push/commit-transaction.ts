@@ -1,3 +1,4 @@
+import { exceededRepoQuota, type RepoQuota } from '@sluice/access';
 import { inBoundedTransaction, type DB } from '@sluice/db';
 import {
   decodeWorkOrder,
@@ -30,6 +31,7 @@ import type { Signature } from './admit-signature.ts';
 import { explainPush, type PushStory } from './explain-push.ts';
 import type { Governance } from './governance.ts';
 import { judgePush } from './judge-push.ts';
+import { newRepo } from './new-repo.ts';
 import type { FactsByOid } from './object-facts.ts';
 import type { LoadedDefinition } from './read-definitions.ts';
 import type { Result } from './read-result.ts';
@@ -50,6 +52,8 @@ export interface PushToCommit {
   forward: ReadonlySet<string>;
   /** Who pushes. */
   caller: Pick<Caller, 'signer' | 'judgeAgain' | 'roles' | 'isServerAdmin'>;
+  /** Holds the push back if it makes a repository; a hook's never does. */
+  repoQuota?: RepoQuota | undefined;
   /** Who signed it, and what. */
   signature: Signature | null;
   /** Reads who may push what, once the repository is locked. */
@@ -108,7 +112,7 @@ async function commit(trx: Transaction<DB>, key: ServerKey, push: PushToCommit):
   if (denial !== null) throw new PushRefused(denial.reason);
   const repo = await lockRepo(trx, {
     repoId,
-    ...(push.result === null ? { create: { objectFormat, headRef: chooseHead(push.edits) } } : {}),
+    ...(push.result === null ? { create: newRepo(push) } : {}),
   });
   if (repo === undefined) throw new PushRefused('no such repository');
   if (repo.objectFormat !== objectFormat) throw new PushRefused(`expected a ${repo.objectFormat} push`);
@@ -125,10 +129,9 @@ async function commit(trx: Transaction<DB>, key: ServerKey, push: PushToCommit):
     ...(member === null ? {} : { certificate: push.signature!.certificate }),
     ...(push.skipReason === null ? {} : { noEffects: push.skipReason }),
   });
-  if (outcome.status === 'refused') {
-    const reasons = new Map(outcome.refusals.map(({ name, reason }) => [name, reason]));
-    return { status: 'refused', reasons };
-  }
+  // Not returned, which would commit a repository that a first push has made.
+  if (outcome.status === 'refused')
+    throw new PushRefused(new Map(outcome.refusals.map(({ name, reason }) => [name, reason])));
   if (claim !== null) await complete(trx, claim, push);
   if (member !== null && outcome.status === 'committed') await useUp(trx, push, outcome.pushId);
   if (outcome.status === 'unchanged')
@@ -139,6 +142,10 @@ async function commit(trx: Transaction<DB>, key: ServerKey, push: PushToCommit):
     applied: outcome.applied,
     claim,
   });
+  if (repo.isNew && push.repoQuota !== undefined) {
+    const fault = await exceededRepoQuota(trx, push.repoQuota);
+    if (fault !== null) throw new PushRefused(fault);
+  }
   push.onReady(committed);
   return committed;
 }
@@ -293,13 +300,4 @@ async function complete(trx: Transaction<DB>, claim: ClaimedEffect, push: PushTo
 function hopsOf(claim: ClaimedEffect): number {
   const decoded = decodeWorkOrder(claim.payload);
   return 'order' in decoded ? decoded.order.hops : 0;
-}
-
-/** The branch that a clone of a new repository checks out: main or master if pushed, else the first one. */
-function chooseHead(edits: readonly RefEdit[]): string {
-  const branches = edits
-    .filter(({ name, to }) => to !== null && name.startsWith('refs/heads/'))
-    .map(({ name }) => name);
-  const usual = ['refs/heads/main', 'refs/heads/master'].find((name) => branches.includes(name));
-  return usual ?? branches[0] ?? 'refs/heads/main';
 }

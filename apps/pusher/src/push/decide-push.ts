@@ -39,6 +39,7 @@ export interface PushToDecide extends GateRules {
   commands: readonly Command[];
   skipReason: string | null;
   caller: PushToCommit['caller'];
+  repoQuota?: PushToCommit['repoQuota'];
   signature: Signature | null;
   /** Refs that may not move to anything but a descendant, each with the reason for the case that it does. */
   forwardOnly: ReadonlyMap<string, string>;
@@ -123,6 +124,7 @@ async function commit(
       effectsMax: context.settings.effectsPerPushMax,
       skipReason,
       caller,
+      repoQuota: push.repoQuota,
       signature,
       pruneWatch,
       result: result === null || claimNumber === null ? null : { claimNumber, content: result },
