@@ -1,5 +1,6 @@
 import { lookUpObjects, type LookUpOptions } from '../git/look-up-objects.ts';
 import type { Outcome } from '@sluice/queue-core/repo';
+import { readBroughtFile, type ReadBrought } from './brought-objects.ts';
 
 /** What a result commit says about its effect. */
 export interface Result {
@@ -17,7 +18,11 @@ const REASON_CHARACTERS_MAX = 2000;
 export async function readResult(
   commit: string,
   git: Omit<LookUpOptions, 'withContent'>,
+  readBrought?: ReadBrought | undefined,
 ): Promise<Result | string> {
+  const brought =
+    readBrought === undefined ? undefined : await readBroughtFile(readBrought, { commit, file: RESULT_FILE });
+  if (brought !== undefined) return parseResult(brought.toString('utf8'));
   const expression = `${commit}:${RESULT_FILE}`;
   const [found] = await lookUpObjects([expression], git);
   if (found === null || found === undefined || found.kind !== 'blob') {
