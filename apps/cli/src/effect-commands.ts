@@ -5,12 +5,8 @@ import { CommandError } from './command-error.ts';
 import { createGit, type Git } from './git.ts';
 import { pushDefinition } from './push-definition.ts';
 import { readSmallFile } from './read-small-file.ts';
-import {
-  fetchDefinitions,
-  listDefinitions,
-  readDefinitionFile,
-  type RemoteDefinition,
-} from './remote-definitions.ts';
+import { listDefinitions, readDefinitionFile, type RemoteDefinition } from './remote-definitions.ts';
+import { fetchRemoteRefs } from './remote-refs.ts';
 import { printable, table, type Terminal } from './terminal.ts';
 import { shownRemote } from './without-credentials.ts';
 
@@ -26,7 +22,7 @@ export async function addEffect(
   assertWellFormed(parseDefinition(text), file);
   const git = createGit(terminal.cwd, terminal.env);
   const [current] = await listDefinitions(git, remote, { name, mayBeNew: true });
-  if (current !== undefined) await fetchDefinitions(git, remote, [current]);
+  if (current !== undefined) await fetchRemoteRefs(git, remote, [current]);
   if (current !== undefined && (await readDefinitionFile(git, current))?.equals(text) === true) {
     terminal.stdout.write(
       `${name} on ${shownRemote(remote)} is already this definition; nothing was pushed\n`,
@@ -50,7 +46,7 @@ export async function listEffects(terminal: Terminal, remote: string): Promise<v
     );
     return;
   }
-  await fetchDefinitions(git, remote, definitions);
+  await fetchRemoteRefs(git, remote, definitions);
   const rows: string[][] = [];
   for (const definition of definitions) {
     rows.push([
@@ -66,7 +62,7 @@ export async function listEffects(terminal: Terminal, remote: string): Promise<v
 export async function showEffect(terminal: Terminal, name: string, remote: string): Promise<void> {
   const git = createGit(terminal.cwd, terminal.env);
   const definition = await findDefinition(git, remote, name);
-  await fetchDefinitions(git, remote, [definition]);
+  await fetchRemoteRefs(git, remote, [definition]);
   const text = await readDefinitionFile(git, definition);
   if (text === undefined) {
     throw new CommandError(

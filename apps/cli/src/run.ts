@@ -6,6 +6,7 @@ import { addEffect, listEffects, removeEffect, showEffect } from './effect-comma
 import { showLog } from './log-command.ts';
 import { setLimit, showLimit } from './limit-commands.ts';
 import { migrateDatabase } from './migrate-command.ts';
+import { showPolicy } from './policy-command.ts';
 import { showQueue, type QueueOptions } from './queue-command.ts';
 import { setRepo, showRepo, type RepoChanges } from './repo-commands.ts';
 import { cancelEffect, rerun } from './steer-commands.ts';
@@ -45,6 +46,7 @@ function createProgram(terminal: Terminal): Command {
       },
     });
   addEffectCommands(program, terminal);
+  addPolicyCommands(program, terminal);
   addQueueCommands(program, terminal);
   addRepoCommands(program, terminal);
   addLimitCommands(program, terminal);
@@ -57,11 +59,12 @@ function createProgram(terminal: Terminal): Command {
   return program;
 }
 
+const remote = () => new Option('--remote <remote>', 'name or URL of the repository').default('origin');
+
 function addEffectCommands(program: Command, terminal: Terminal): void {
   const effect = program
     .command('effect')
     .description('the definitions of a repository; run these in a clone of it');
-  const remote = () => new Option('--remote <remote>', 'name or URL of the repository').default('origin');
   type Options = { remote: string };
   effect
     .command('add <name> <file>')
@@ -85,6 +88,18 @@ function addEffectCommands(program: Command, terminal: Terminal): void {
     .description('delete a definition; effects already queued still run')
     .addOption(remote())
     .action((name: string, options: Options) => removeEffect(terminal, name, options.remote));
+}
+
+function addPolicyCommands(program: Command, terminal: Terminal): void {
+  program
+    .command('policy')
+    .description('who may push what to a repository; run it in a clone of it')
+    .command('show [ref]')
+    .description('what is in force for a ref, or all rules, those that decide first in front')
+    .addOption(remote())
+    .action((ref: string | undefined, options: { remote: string }) =>
+      showPolicy(terminal, ref, options.remote),
+    );
 }
 
 function addQueueCommands(program: Command, terminal: Terminal): void {
