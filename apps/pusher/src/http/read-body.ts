@@ -16,7 +16,8 @@ export interface BodyLimits {
 /**
  * A request's body as it comes. Throws {@link HttpError} when it grows beyond `bytesMax`, takes longer than `totalMs`
  * or the client falls silent for `idleMs`, and `ClientGone` when the client leaves before the end. Time in which nobody
- * asks for the next chunk is no silence: a slow disk is not a slow client.
+ * asks for the next chunk is no silence: a slow disk is not a slow client. Whoever gets an error can still be told so:
+ * the request is not destroyed.
  */
 export async function* readBody(
   request: IncomingMessage,
@@ -24,40 +25,61 @@ export async function* readBody(
 ): AsyncGenerator<Buffer, void, void> {
   const endsAt = performance.now() + limits.totalMs;
   let bytes = 0;
-  let silence: NodeJS.Timeout | undefined;
+  const patience = new AbortController();
+  const giveUp = (message: string): void => patience.abort(new HttpError(408, message));
   const pace = new UploadPace({
     isWanted: limits.isWanted ?? (() => false),
-    onTooSlow: () =>
-      request.destroy(new HttpError(408, 'the client sent next to nothing while others waited')),
+    onTooSlow: () => giveUp('the client sent next to nothing while others waited'),
   });
-  // Let go of without being destroyed: whoever gets an error must still be able to hear it.
-  const chunks = request.iterator({ destroyOnReturn: false }) as AsyncIterator<Buffer>;
   try {
     for (;;) {
       if (performance.now() > endsAt)
         throw new HttpError(408, `expected the whole request within ${limits.totalMs} ms, got only a part`);
-      silence = setTimeout(() => {
-        request.destroy(new HttpError(408, `the client sent nothing for ${limits.idleMs} ms`));
-      }, limits.idleMs);
+      const silence = setTimeout(
+        () => giveUp(`the client sent nothing for ${limits.idleMs} ms`),
+        limits.idleMs,
+      );
       pace.wait();
-      const next = await chunks.next();
-      clearTimeout(silence);
-      pace.arrive(next.done === true ? 0 : next.value.length);
-      if (next.done === true) break;
-      bytes += next.value.length;
+      const chunk = await nextChunk(request, patience.signal).finally(() => clearTimeout(silence));
+      pace.arrive(chunk?.length ?? 0);
+      if (chunk === null) break;
+      bytes += chunk.length;
       if (bytes > limits.bytesMax)
         throw new HttpError(413, `expected at most ${limits.bytesMax} bytes, got more`);
-      yield next.value;
+      yield chunk;
     }
-  } catch (error) {
-    if (error instanceof HttpError) throw error;
-    throw new ClientGone(error);
   } finally {
-    clearTimeout(silence);
     pace.end();
-    await chunks.return?.();
   }
   if (!request.complete) throw new ClientGone(undefined);
+}
+
+/** What has arrived; null: that was all. Rejects with the signal's reason. */
+async function nextChunk(request: IncomingMessage, signal: AbortSignal): Promise<Buffer | null> {
+  for (;;) {
+    const chunk = request.read() as Buffer | null;
+    if (chunk !== null) return chunk;
+    if (request.readableEnded) return null;
+    if (request.destroyed) throw new ClientGone(request.errored);
+    signal.throwIfAborted();
+    await anyOf(['readable', 'end', 'close', 'error'], request, signal);
+  }
+}
+
+async function anyOf(
+  events: readonly string[],
+  emitter: NodeJS.EventEmitter,
+  signal?: AbortSignal,
+): Promise<void> {
+  await new Promise<void>((resolve) => {
+    const done = (): void => {
+      for (const event of events) emitter.off(event, done);
+      signal?.removeEventListener('abort', done);
+      resolve();
+    };
+    for (const event of events) emitter.on(event, done);
+    signal?.addEventListener('abort', done);
+  });
 }
 
 /** The client left before it had sent everything. */
@@ -76,7 +98,8 @@ export async function readWholeBody(request: IncomingMessage, limits: BodyLimits
   if (encoding !== 'gzip' && encoding !== 'x-gzip') return await collect(body, limits);
   const gunzip = createGunzip();
   const feeding = (async () => {
-    for await (const chunk of body) if (!gunzip.write(chunk)) await drained(gunzip);
+    for await (const chunk of body)
+      if (!gunzip.write(chunk)) await anyOf(['drain', 'close', 'error'], gunzip);
     gunzip.end();
   })();
   feeding.catch((error: unknown) => gunzip.destroy(error as Error));
@@ -88,16 +111,6 @@ export async function readWholeBody(request: IncomingMessage, limits: BodyLimits
   } finally {
     gunzip.destroy();
   }
-}
-
-async function drained(stream: NodeJS.EventEmitter): Promise<void> {
-  await new Promise<void>((resolve) => {
-    const done = (): void => {
-      for (const event of ['drain', 'close', 'error']) stream.off(event, done);
-      resolve();
-    };
-    for (const event of ['drain', 'close', 'error']) stream.on(event, done);
-  });
 }
 
 async function collect(chunks: AsyncIterable<Buffer>, limits: BodyLimits): Promise<Buffer> {
