@@ -7,9 +7,9 @@ import { receivePackConfiguration } from '../git/serve-configuration.ts';
 import type { Pusher } from '../pusher.ts';
 import { readClaimRef } from '../push/claim-ref.ts';
 import { admitSignature, type Admission, type Signature } from '../push/admit-signature.ts';
+import { expectObjects } from '../push/brought-objects.ts';
 import { nonceFault } from '../push/certificate-nonce.ts';
 import { decidePush, isSameList } from '../push/decide-push.ts';
-import { skipReasonOf } from '../push/skip-reason.ts';
 import { judgeCommands, refuseAll, reportsOf } from '../push/push-gate.ts';
 import { runReceivePack, type CertificateFacts } from '../push/receive-pack.ts';
 import { watchPrunes } from '../store/watch-prunes.ts';
@@ -177,6 +177,7 @@ async function receive(
   const { signature, forwardOnly } = push.admission;
   const { hooksFolder, settings } = pusher;
   let announced: readonly Command[] = [];
+  const readBrought = await expectObjects(target.folder, target.objectFormat);
   const pruneWatch = await watchPrunes({ folder: target.folder, home: pusher.home });
   const end = await runReceivePack({
     folder: target.folder,
@@ -224,8 +225,9 @@ async function receive(
         claimNumber: address.claimNumber ?? null,
         announced,
         commands,
+        readBrought,
         pruneWatch,
-        skipReason: skipReasonOf(preamble.pushOptions),
+        pushOptions: preamble.pushOptions,
       });
       stop();
       pushes.inc({ outcome: decision.outcome });

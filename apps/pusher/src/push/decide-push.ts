@@ -8,6 +8,7 @@ import type { PruneWatch } from '../store/watch-prunes.ts';
 import type { Command } from '../wire/preamble.ts';
 import type { RefReport } from '../wire/report-status.ts';
 import type { Signature } from './admit-signature.ts';
+import type { ReadBrought } from './brought-objects.ts';
 import { commitPushForSure } from './commit-push.ts';
 import type { CommitOutcome, PushToCommit } from './commit-transaction.ts';
 import { findForward } from './find-forward.ts';
@@ -33,11 +34,13 @@ export interface PushToDecide extends GateRules {
   claimNumber: bigint | null;
   /** What `pre-receive` was shown. */
   announced: readonly Command[];
+  /** Reads what the push brought without a process for it; without it, git reads everything. */
+  readBrought?: ReadBrought | undefined;
   /** For a repository that this server prunes. */
   pruneWatch?: PruneWatch | undefined;
   /** What git hands over. */
   commands: readonly Command[];
-  skipReason: string | null;
+  pushOptions: readonly string[];
   caller: PushToCommit['caller'];
   repoQuota?: PushToCommit['repoQuota'];
   signature: Signature | null;
@@ -75,7 +78,10 @@ async function decide(context: PushContext, push: PushToDecide): Promise<PushDec
     ...guarded.map(({ expect }) => expect),
   ];
   // Git syncs what is in a pack, but not the name that it has had since it left quarantine.
-  const [facts] = await Promise.all([readObjectFacts(named, git), syncFolder(packFolder(push.folder))]);
+  const [facts] = await Promise.all([
+    readObjectFacts(named, git, push.readBrought),
+    syncFolder(packFolder(push.folder)),
+  ]);
   const pushedDefinitions = edits.flatMap(({ name, to }) =>
     to !== null && name.startsWith(DEFINITION_PREFIX) && facts.get(to)?.kind === 'commit' ? [to] : [],
   );
@@ -90,7 +96,7 @@ async function decide(context: PushContext, push: PushToDecide): Promise<PushDec
     ...(await judgeGoverning(context.governance, edits, facts, git)),
   ]);
   if (faults.size > 0) return refuse(context, push, reportsOf(commands, faults));
-  const result = push.claimNumber === null ? null : await readResult(edits[0]!.to!, git);
+  const result = push.claimNumber === null ? null : await readResult(edits[0]!.to!, git, push.readBrought);
   if (typeof result === 'string') return refuse(context, push, refuseAll(commands, result));
   const outcome = await context.commitTurns.run(push.repoId, () =>
     commit(context, push, { edits, facts, forward, result }),
@@ -109,7 +115,7 @@ async function commit(
   },
 ): Promise<CommitOutcome> {
   const { edits, facts, forward, result } = prepared;
-  const { repoId, objectFormat, claimNumber, skipReason, caller, signature, pruneWatch } = push;
+  const { repoId, objectFormat, claimNumber, pushOptions, caller, signature, pruneWatch } = push;
   const git = { folder: push.folder, home: context.home };
   return await commitPushForSure(
     { db: context.db, key: context.key, log: context.log, databaseWaitMs: context.settings.databaseWaitMs },
@@ -122,7 +128,7 @@ async function commit(
       definitionsAt: (oids) => context.definitions.read(oids, git),
       governanceNow: (trx) => context.governance.read(trx, repoId, git),
       effectsMax: context.settings.effectsPerPushMax,
-      skipReason,
+      pushOptions,
       caller,
       repoQuota: push.repoQuota,
       signature,
