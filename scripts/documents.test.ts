@@ -2,7 +2,7 @@ import { existsSync, globSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { ERROR_CATALOGUE } from '@sluice/db';
 import { expect, test } from 'vitest';
-import { parseDefinition } from '../packages/effect-spec/src/index.ts';
+import { createPolicy, parseDefinition, parsePolicy } from '../packages/effect-spec/src/index.ts';
 
 const ROOT = join(import.meta.dirname, '..');
 
@@ -60,6 +60,24 @@ test('every definition in docs/effects.md is one', () => {
   const examples = [...read('docs/effects.md').matchAll(/```yaml\n([\s\S]*?)```/g)].map((match) => match[1]!);
   expect(examples.length).toBeGreaterThan(2);
   for (const example of examples) expect(parseDefinition(example)).toHaveProperty('definition');
+});
+
+test('docs/policy.md shows a policy, and the rules that hold everywhere', () => {
+  const page = read('docs/policy.md');
+  const [example] = [...page.matchAll(/```yaml\n([\s\S]*?)```/g)].map((match) => match[1]!);
+  expect(parsePolicy(example ?? '')).toHaveProperty('policy');
+  const holding = createPolicy([]).rules.map(({ pattern, roles, force, delete: deletion, attestation }) => [
+    pattern,
+    roles?.join(', ') ?? '',
+    String(force ?? ''),
+    String(deletion ?? ''),
+    attestation ?? '',
+  ]);
+  // A folder's own name has the rule of what is below it.
+  const isFolder = ([pattern]: string[]): boolean => holding.some(([other]) => other === `${pattern}/**`);
+  const named = holding.filter((row) => row[0] === 'refs/meta/config' || !isFolder(row));
+  const documented = rows(page, 'What holds everywhere');
+  expect(documented).toEqual(named.filter(([pattern]) => pattern !== 'refs/meta/config/**'));
 });
 
 test('the files that ARCHITECTURE.md names exist', () => {

@@ -5,7 +5,7 @@ export type Scope = (typeof SCOPES)[number];
 
 /**
  * What each scope brings along. Who may push has to see what is there; who decides what a push runs could push anything.
- * `worker` stands alone: it opens the URLs of open claims and nothing else.
+ * `worker` stands alone: it opens the URLs of open claims and, to who may read as well, what a policy has for workers.
  */
 const INCLUDES: Readonly<Record<Scope, readonly Scope[]>> = {
   read: ['read'],
