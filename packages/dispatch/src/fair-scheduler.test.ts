@@ -111,6 +111,33 @@ describe('shares', () => {
     );
   });
 
+  test('claims that have room for several quanta of each repo leave a difference of one effect each', () => {
+    fc.assert(
+      fc.property(
+        quantum,
+        weights,
+        fc.array(fc.nat(50), { minLength: 5, maxLength: 30 }),
+        (q, weight, extra) => {
+          const world = new World(q);
+          weight.forEach((w, index) => world.add(`r${index}`, ENDLESS, w));
+          // A guess of what a repo has waiting doubles with each turn until it is a quantum.
+          for (let turn = 1; turn < q; turn *= 2) world.step(q * weight.length);
+          const enough = (3 * q * weight.reduce((sum, w) => sum + w)) / Math.min(...weight);
+          for (const more of extra) {
+            world.step(Math.ceil(enough) + more);
+            world.finishAll();
+            for (const [i, a] of weight.entries()) {
+              for (const [j, b] of weight.entries())
+                expect(Math.abs(world.share(`r${i}`) - world.share(`r${j}`))).toBeLessThanOrEqual(
+                  1 / a + 1 / b + 1e-9,
+                );
+            }
+          }
+        },
+      ),
+    );
+  });
+
   test('a plan fills the slots as far as there is room, and never plans beyond a cap', () => {
     const repo = fc.record({
       waiting: fc.integer({ min: 1, max: 40 }),
