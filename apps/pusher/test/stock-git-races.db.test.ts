@@ -2,7 +2,7 @@ import { mkdirSync, readdirSync, renameSync, rmSync, symlinkSync, writeFileSync 
 import { connect } from 'node:net';
 import { join } from 'node:path';
 import { commitFiles, defineEffect, gitIn, makeRepo, type Git } from '@sluice/testkit';
-import { repoFolder } from '@sluice/ref-store';
+import { repoFolder, requestOf } from '@sluice/ref-store';
 import { sql } from 'kysely';
 import { expect, test, vi } from 'vitest';
 import { packOf } from './pack-of.ts';
@@ -107,17 +107,24 @@ test('names that differ by case alone are two refs with values of their own', as
   expect(await listed()).toEqual({ 'refs/heads/feature/a': lower });
 });
 
-test('push options that mean nothing here are taken; too many and too long ones are refused with their number', async () => {
+test('push options are recorded as git has them; too many and too long ones are refused with their number', async () => {
   const { remote, work, repoId } = await begin();
   await commitFiles(work, { 'a.txt': 'one' });
-  await work(['push', '--quiet', '-o', 'k=v w', '-o', 'x'.repeat(4096), '-o', 'é', '-o', '', remote, 'main']);
+  const options = ['k=v w', 'x'.repeat(4096), '', 'é '];
+  await work(['push', '--quiet', ...options.flatMap((option) => ['-o', option]), remote, 'main']);
+  const { body } = await pusher.database.db
+    .selectFrom('op_record')
+    .select('body')
+    .where('repo_id', '=', repoId)
+    .executeTakeFirstOrThrow();
+  expect(requestOf(body!)).toEqual({ noEffects: null, pushOptions: options });
   const many = Array.from({ length: 200 }, (_, n) => ['-o', `n${n}`]).flat();
-  for (const [options, reason] of [
+  for (const [refusedOnes, reason] of [
     [many, 'expected at most 64 push options, got more'],
     [['-o', 'x'.repeat(10_000)], 'expected push options of at most 4096 bytes, got one of 10000'],
     [['-o', 'a\u001b[2Jb'], 'expected push options in UTF-8, each on one line'],
   ] as const) {
-    const refused = await work.attempt(['push', ...options, remote, 'main:other']);
+    const refused = await work.attempt(['push', ...refusedOnes, remote, 'main:other']);
     expect([refused.code === 0, refused.stderr]).toEqual([false, expect.stringContaining(reason)]);
   }
   expect(Object.keys(await refsOf(repoId))).toEqual(['refs/heads/main']);

@@ -212,7 +212,7 @@ async function receive(
       }
       return refusal;
     },
-    onProcReceive: async (commands) => {
+    onProcReceive: async ({ commands, pushOptions }) => {
       const { pushSeconds, pushes, effectsQueued } = pusher.metrics;
       const stop = pushSeconds.startTimer();
       const decision = await decidePush(pusher, {
@@ -227,7 +227,7 @@ async function receive(
         commands,
         readBrought,
         pruneWatch,
-        pushOptions: preamble.pushOptions,
+        pushOptions: pushOptions.map((option) => option.toString('utf8')),
       });
       stop();
       pushes.inc({ outcome: decision.outcome });

@@ -35,6 +35,7 @@ import { newRepo } from './new-repo.ts';
 import type { FactsByOid } from './object-facts.ts';
 import type { LoadedDefinition } from './read-definitions.ts';
 import type { Result } from './read-result.ts';
+import { skipReasonOf } from './skip-reason.ts';
 
 /** A push whose objects are in place, ready to be committed. */
 export interface PushToCommit {
@@ -45,7 +46,8 @@ export interface PushToCommit {
   /** Reads definitions at these commits. */
   definitionsAt: (oids: readonly string[]) => Promise<Map<string, LoadedDefinition>>;
   effectsMax: number;
-  skipReason: string | null;
+  /** What `git push -o` said. */
+  pushOptions: readonly string[];
   /** Looks, once the repository is locked, whether objects of the push were taken out of it. */
   pruneWatch?: PruneWatch | undefined;
   /** Refs that were found to move to a descendant of what they were; others may do so too. */
@@ -121,13 +123,15 @@ async function commit(trx: Transaction<DB>, key: ServerKey, push: PushToCommit):
   const claim = push.result === null ? null : await checkClaim(trx, push);
   const member = push.result === null ? await findSigner(trx, push) : null;
   const signer = member === null ? push.caller.signer : `member:${member}`;
+  const skipReason = skipReasonOf(push.pushOptions);
   const outcome = await commitPush(trx, {
     repo,
     edits: push.edits,
     signer,
     key,
     ...(member === null ? {} : { certificate: push.signature!.certificate }),
-    ...(push.skipReason === null ? {} : { noEffects: push.skipReason }),
+    pushOptions: push.pushOptions,
+    ...(skipReason === null ? {} : { noEffects: skipReason }),
   });
   // Not returned, which would commit a repository that a first push has made.
   if (outcome.status === 'refused')
@@ -219,7 +223,7 @@ async function causeEffects(
     facts: push.facts,
     hops: claim === null ? 0 : hopsOf(claim) + 1,
     effectsMax: push.effectsMax,
-    skipReason: push.skipReason,
+    skipReason: skipReasonOf(push.pushOptions),
   });
   const enqueued = await enqueueEffects(
     trx,

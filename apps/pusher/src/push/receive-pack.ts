@@ -1,11 +1,12 @@
 import { once } from 'node:events';
 import { pipeline, type Readable, type Writable } from 'node:stream';
 import { HOOK_PIPES, LIST_END, VERDICT_OK } from '../git/write-hooks.ts';
+import { NO_ROOM, saysNoRoom } from '../git/no-room.ts';
 import { startGit, type GitProcess } from '../git/start-git.ts';
 import { HttpError } from '../http/http-error.ts';
 import { PktLineError } from '../wire/pkt-line.ts';
 import type { Command } from '../wire/preamble.ts';
-import { answerProcReceive, readCommand } from '../wire/proc-receive.ts';
+import { answerProcReceive, readCommand, type HandedOver } from '../wire/proc-receive.ts';
 import type { RefReport } from '../wire/report-status.ts';
 import { SidebandInjector } from '../wire/sideband-injector.ts';
 
@@ -20,10 +21,10 @@ export interface ReceivePackOptions {
   /** Git's own list, before the objects leave quarantine. A text refuses the push and is shown to the client. */
   onPreReceive: (commands: Command[], certificate: CertificateFacts) => string | null;
   /**
-   * Git's list once the objects are in place: decides the push. Called only after the client has sent everything; from
+   * What git hands over once the objects are in place: decides the push. Called only after the client has sent everything; from
    * then on git is left to finish, whoever leaves.
    */
-  onProcReceive: (commands: Command[]) => Promise<Decision>;
+  onProcReceive: (push: HandedOver) => Promise<Decision>;
   /** Longest time until the decision begins. */
   timeoutMs: number;
   /** Most memory of git and of each process that it starts. */
@@ -47,6 +48,7 @@ export interface ReceivePackEnd {
   exitCode: number | null;
   /** Whether the client was given a whole answer. */
   isAnswered: boolean;
+  /** What git said last, to the client and beside it. */
   errors: string;
   /** Why the client's bytes were not complete. */
   inputError: Error | null;
@@ -61,19 +63,23 @@ export async function runReceivePack(options: ReceivePackOptions): Promise<Recei
     memoryBytesMax: options.memoryBytesMax,
   });
   const deadline = setTimeout(() => git.end('SIGTERM'), options.timeoutMs);
-  const injector = new SidebandInjector(options.isBanded);
+  let said = '';
+  const injector = new SidebandInjector(options.isBanded, (text) => {
+    said = (said + text).slice(-SAID_CHARACTERS_MAX);
+    if (saysNoRoom(text)) injector.show([NO_ROOM]);
+  });
   const input = feed(git, injector, options.input);
   const output = copyOutput(git, injector, options.onOutput);
   const conversations = [
     servePreReceive(git, injector, options),
-    serveProcReceive(git, async (commands) => {
+    serveProcReceive(git, async (push) => {
       // Git has the whole pack by now. Whatever follows it is dropped, and must not keep the client from finishing.
       git.stdin.destroy();
       const inputError = await input;
       if (inputError !== null)
-        return { reports: commands.map(({ name }) => ({ name, reason: 'the client left' })), lines: [] };
+        return { reports: push.commands.map(({ name }) => ({ name, reason: 'the client left' })), lines: [] };
       clearTimeout(deadline);
-      const decision = await options.onProcReceive(commands);
+      const decision = await options.onProcReceive(push);
       injector.show(decision.lines);
       return decision;
     }),
@@ -85,7 +91,7 @@ export async function runReceivePack(options: ReceivePackOptions): Promise<Recei
     const exitCode = await git.exited;
     const inputError = await input;
     const isAnswered = options.isBanded ? injector.hasEnded : exitCode === 0;
-    return { exitCode, isAnswered, errors: git.errors(), inputError };
+    return { exitCode, isAnswered, errors: git.errors() + said, inputError };
   } finally {
     clearTimeout(deadline);
     git.end('SIGKILL');
@@ -93,6 +99,9 @@ export async function runReceivePack(options: ReceivePackOptions): Promise<Recei
     await hooks;
   }
 }
+
+/** What git said to the client last, for the log. */
+const SAID_CHARACTERS_MAX = 2000;
 
 /** Most bytes that are still read when git reads no more: enough for a client that is nearly done to get to its end. */
 const DROPPED_BYTES_MAX = 4 * 1024 * 1024;
@@ -158,17 +167,24 @@ async function servePreReceive(
     text = Buffer.concat([text, chunk]);
     if (!text.subarray(-end.length).equals(end)) continue;
     const lineEnd = text.indexOf(0x0a);
-    const facts = /^([0-9a-f]*) ([A-Z]*)$/.exec(text.toString('latin1', 0, lineEnd));
-    if (facts === null) throw new PktLineError('expected "<certificate> <nonce status>" from pre-receive');
-    const [, oid = '', nonceStatus = ''] = facts;
+    const certificate = readCertificateFacts(text.subarray(0, lineEnd));
     const list = text.subarray(lineEnd + 1, Math.max(lineEnd + 1, text.length - end.length));
-    const refusal = onPreReceive(readList(list), { oid, nonceStatus });
+    const refusal = onPreReceive(readList(list), certificate);
     if (refusal !== null) injector.show([refusal]);
     answer.end(refusal === null ? `${VERDICT_OK}\n` : 'refused\n');
   }
 }
 
-function readList(text: Buffer): Command[] {
+/** Reads `<certificate> <nonce status>`, as pre-receive writes it. */
+export function readCertificateFacts(line: Buffer): CertificateFacts {
+  const facts = /^([0-9a-f]*) ([A-Z]*)$/.exec(line.toString('latin1'));
+  if (facts === null) throw new PktLineError('expected "<certificate> <nonce status>" from pre-receive');
+  const [, oid = '', nonceStatus = ''] = facts;
+  return { oid, nonceStatus };
+}
+
+/** Reads git's list of commands, as pre-receive is given it. */
+export function readList(text: Buffer): Command[] {
   const commands: Command[] = [];
   for (let at = 0; at < text.length;) {
     const end = text.indexOf(0x0a, at);
@@ -181,14 +197,14 @@ function readList(text: Buffer): Command[] {
 
 async function serveProcReceive(
   git: GitProcess,
-  decide: (commands: Command[]) => Promise<Decision>,
+  decide: (push: HandedOver) => Promise<Decision>,
 ): Promise<void> {
   const answer = git.pipes[HOOK_PIPES.toProcReceive]!;
   await answerProcReceive({
     input: git.pipes[HOOK_PIPES.fromProcReceive] as Readable as AsyncIterable<Buffer>,
     write: (bytes) => void answer.write(bytes),
-    wantsPushOptions: false,
-    decide: async ({ commands }) => (await decide(commands)).reports,
+    wantsPushOptions: true,
+    decide: async (push) => (await decide(push)).reports,
   });
   // The hook copies to the end.
   answer.end();

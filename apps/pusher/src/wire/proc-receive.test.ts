@@ -64,7 +64,7 @@ test.each([
   expect(seen).toEqual([
     {
       commands: [{ oldOid: zero, newOid: oid, name: Buffer.from('refs/heads/main') }],
-      pushOptions: options,
+      pushOptions: options.map((option) => Buffer.from(option)),
     },
   ]);
   expect(Buffer.concat(written).toString()).toBe(`${hello}0016ok refs/heads/main0000`);

@@ -5,8 +5,8 @@ import { refLine, type RefReport } from './report-status.ts';
 /** What git hands over to proc-receive. */
 export interface HandedOver {
   commands: Command[];
-  /** Empty as well if they were not asked for. */
-  pushOptions: string[];
+  /** Raw bytes; empty as well if they were not asked for. */
+  pushOptions: Buffer[];
 }
 
 export interface Conversation {
@@ -81,7 +81,7 @@ export class ProcReceiveReader {
     } else if (packet === null) {
       this.#expects = 'nothing';
     } else {
-      this.#handedOver.pushOptions.push(chomp(packet).toString('utf8'));
+      this.#handedOver.pushOptions.push(Buffer.from(chomp(packet)));
     }
   }
 
