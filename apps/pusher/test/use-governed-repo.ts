@@ -122,7 +122,7 @@ export function useGovernedRepo(): GovernedRepo {
 }
 
 /** What git says of each ref that the server refused, by its name. */
-export function reasonsOf({ stdout }: GitResult): Record<string, string> {
+function reasonsOf({ stdout }: GitResult): Record<string, string> {
   const lines = [...stdout.matchAll(/^!\t[^\t]*:(\S+)\t\[remote rejected\] \((.*)\)$/gm)];
   return Object.fromEntries(lines.map(([, name, reason]) => [name!, reason!]));
 }
