@@ -2,6 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { isUnavailable } from '@sluice/db';
 import { healthHandler, metricsHandler, type HttpHandler } from '@sluice/service-kit';
 import { sql } from 'kysely';
+import { isNoRoom, NO_ROOM } from '../git/no-room.ts';
 import type { Pusher } from '../pusher.ts';
 import { advertise } from './advertise.ts';
 import { answerError } from './answer.ts';
@@ -84,7 +85,9 @@ function toHttpError(pusher: Pusher, request: IncomingMessage, error: unknown): 
       ? error
       : isUnavailable(error)
         ? unavailable('the database is not available', error)
-        : null;
+        : isNoRoom(error)
+          ? new HttpError(503, NO_ROOM, { cause: error })
+          : null;
   if (known !== null && known.status < 500) return known;
   // Busy is no fault of anything; what stands behind it is a fault.
   const isBusy = known?.status === 503 && known.cause === undefined;

@@ -2,6 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { repoQuotaFault, type RepoQuota } from '@sluice/access';
 import { readRepo, type ObjectFormat } from '@sluice/ref-store';
 import { gitEnvironment } from '../git/git-environment.ts';
+import { saysNoRoom } from '../git/no-room.ts';
 import { ensureRepoFolder, repoFolder } from '../git/repo-folder.ts';
 import { receivePackConfiguration } from '../git/serve-configuration.ts';
 import type { Pusher } from '../pusher.ts';
@@ -253,6 +254,14 @@ async function receive(
       errors: end.errors,
     });
     pusher.guard.suspect(address.repoId);
+  } else if (announced.length === 0) {
+    pusher.metrics.pushes.inc({ outcome: 'refused' });
+    pusher.log[saysNoRoom(end.errors) ? 'error' : 'info']({
+      event: 'push_not_unpacked',
+      repo_id: address.repoId,
+      refs: preamble.commands.length,
+      errors: end.errors,
+    });
   }
   if (!response.headersSent) {
     if (end.exitCode !== 0)

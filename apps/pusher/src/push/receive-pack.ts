@@ -1,6 +1,7 @@
 import { once } from 'node:events';
 import { pipeline, type Readable, type Writable } from 'node:stream';
 import { HOOK_PIPES, LIST_END, VERDICT_OK } from '../git/write-hooks.ts';
+import { NO_ROOM, saysNoRoom } from '../git/no-room.ts';
 import { startGit, type GitProcess } from '../git/start-git.ts';
 import { HttpError } from '../http/http-error.ts';
 import { PktLineError } from '../wire/pkt-line.ts';
@@ -47,6 +48,7 @@ export interface ReceivePackEnd {
   exitCode: number | null;
   /** Whether the client was given a whole answer. */
   isAnswered: boolean;
+  /** What git said last, to the client and beside it. */
   errors: string;
   /** Why the client's bytes were not complete. */
   inputError: Error | null;
@@ -61,7 +63,11 @@ export async function runReceivePack(options: ReceivePackOptions): Promise<Recei
     memoryBytesMax: options.memoryBytesMax,
   });
   const deadline = setTimeout(() => git.end('SIGTERM'), options.timeoutMs);
-  const injector = new SidebandInjector(options.isBanded);
+  let said = '';
+  const injector = new SidebandInjector(options.isBanded, (text) => {
+    said = (said + text).slice(-SAID_CHARACTERS_MAX);
+    if (saysNoRoom(text)) injector.show([NO_ROOM]);
+  });
   const input = feed(git, injector, options.input);
   const output = copyOutput(git, injector, options.onOutput);
   const conversations = [
@@ -85,7 +91,7 @@ export async function runReceivePack(options: ReceivePackOptions): Promise<Recei
     const exitCode = await git.exited;
     const inputError = await input;
     const isAnswered = options.isBanded ? injector.hasEnded : exitCode === 0;
-    return { exitCode, isAnswered, errors: git.errors(), inputError };
+    return { exitCode, isAnswered, errors: git.errors() + said, inputError };
   } finally {
     clearTimeout(deadline);
     git.end('SIGKILL');
@@ -93,6 +99,9 @@ export async function runReceivePack(options: ReceivePackOptions): Promise<Recei
     await hooks;
   }
 }
+
+/** What git said to the client last, for the log. */
+const SAID_CHARACTERS_MAX = 2000;
 
 /** Most bytes that are still read when git reads no more: enough for a client that is nearly done to get to its end. */
 const DROPPED_BYTES_MAX = 4 * 1024 * 1024;

@@ -31,6 +31,27 @@ test.each([1, 2, 3, 5, 100])(
   },
 );
 
+test.each([1, 3, 100])('what git says is heard, and answered behind it, %i bytes at a time', async (size) => {
+  const said = Buffer.concat([encodePkt('\u0001report'), encodePkt('\u0002fatal: no'), FLUSH]);
+  const heard: string[] = [];
+  const injector = new SidebandInjector(true, (text) => {
+    heard.push(text);
+    injector.show(['because']);
+  });
+  const reading = read(injector);
+  for (let at = 0; at < said.length; at += size) injector.write(said.subarray(at, at + size));
+  injector.end();
+  expect(await reading).toBe(
+    Buffer.concat([
+      encodePkt('\u0001report'),
+      encodePkt('\u0002fatal: no'),
+      encodePkt('\u0002because\n'),
+      FLUSH,
+    ]).toString('latin1'),
+  );
+  expect(heard).toEqual(['fatal: no']);
+});
+
 test('a client without side-band gets the bytes unchanged', async () => {
   const injector = new SidebandInjector(false);
   injector.show(['never seen']);

@@ -2,6 +2,9 @@ import { Transform, type TransformCallback } from 'node:stream';
 import { pktLength } from './pkt-line.ts';
 import { progress } from './report-status.ts';
 
+/** Begins a packet that a client shows, and that is no part of the report. */
+const BAND_SAID = '\u0002';
+
 /**
  * Passes git's answer to the client and puts lines of our own between its packets, so that they are printed as
  * `remote: …` ahead of the report. Holds no more than one unfinished packet header. A client without side-band gets
@@ -9,15 +12,20 @@ import { progress } from './report-status.ts';
  */
 export class SidebandInjector extends Transform {
   readonly #isBanded: boolean;
+  readonly #onSaid: (text: string) => void;
   #waiting: string[] = [];
   /** Bytes of the current packet that are still to come. */
   #left = 0;
   #header: Buffer = Buffer.alloc(0);
+  /** The current packet so far. */
+  #packet = '';
   #isEnded = false;
 
-  constructor(isBanded: boolean) {
+  /** `onSaid` hears what git says to the client, and may have lines shown right behind it. */
+  constructor(isBanded: boolean, onSaid: (text: string) => void = () => {}) {
     super();
     this.#isBanded = isBanded;
+    this.#onSaid = onSaid;
   }
 
   /** Whether git's last packet has passed. */
@@ -50,6 +58,8 @@ export class SidebandInjector extends Transform {
         at += part.length;
         this.#left -= part.length;
         this.push(part);
+        this.#packet += part.toString('latin1');
+        if (this.#left === 0 && this.#packet.startsWith(BAND_SAID)) this.#onSaid(this.#packet.slice(1));
         continue;
       }
       const missing = chunk.subarray(at, at + 4 - this.#header.length);
@@ -65,6 +75,7 @@ export class SidebandInjector extends Transform {
     if (length === 0) this.#isEnded = true;
     this.push(this.#header);
     this.#left = length === 0 ? 0 : length - 4;
+    this.#packet = '';
     this.#header = Buffer.alloc(0);
   }
 
