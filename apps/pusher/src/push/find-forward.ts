@@ -17,9 +17,10 @@ export async function findForward(
   facts: FactsByOid,
   git: Omit<LookUpOptions, 'withContent'>,
 ): Promise<ReadonlySet<string>> {
+  const forward = new Set<string>();
+  if (edits.length === 0) return forward;
   const deadline = AbortSignal.timeout(SEARCH_MS_MAX);
   const known = new Map<string, boolean>();
-  const forward = new Set<string>();
   for (const { name, expect, to } of edits) {
     const before = facts.get(expect)?.commit ?? null;
     const after = to === null ? null : (facts.get(to)?.commit ?? null);
