@@ -79,7 +79,8 @@ async function describeRepo(db: Kysely<DB>, repoId: string): Promise<string | un
   return facts.map(([name, value]) => `${name.padEnd(11)} ${printableLine(value)}\n`).join('');
 }
 
-function assertRepoId(repoId: string): void {
+/** Fails for what is no name of a repository. */
+export function assertRepoId(repoId: string): void {
   assertStorable('repo', repoId);
   if (/^[A-Za-z0-9._/@:+-]{1,200}$/.test(repoId)) return;
   throw new CommandError(

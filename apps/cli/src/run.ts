@@ -3,6 +3,7 @@ import { Command, CommanderError, InvalidArgumentError, Option } from 'commander
 import { addAuditCommands } from './audit-commands.ts';
 import { explain } from './command-error.ts';
 import { addEffect, listEffects, removeEffect, showEffect } from './effect-commands.ts';
+import { addHookCommands } from './hook/hook-commands.ts';
 import { showLog } from './log-command.ts';
 import { setLimit, showLimit } from './limit-commands.ts';
 import { migrateDatabase } from './migrate-command.ts';
@@ -52,6 +53,7 @@ function createProgram(terminal: Terminal): Command {
   addLimitCommands(program, terminal);
   addAuditCommands(program, terminal);
   addTokenCommands(program, terminal);
+  addHookCommands(program, terminal);
   program
     .command('migrate')
     .description("bring the database to this version's schema")

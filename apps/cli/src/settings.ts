@@ -2,7 +2,7 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { CommandError } from './command-error.ts';
 
-const PROJECT_ROOT = join(import.meta.dirname, '../../..');
+export const PROJECT_ROOT = join(import.meta.dirname, '../../..');
 
 /** `DATABASE_URL`, or, when it is unset, what the local start wrote to `local.json` in its data folder. */
 export async function readDatabaseUrl(

@@ -1,0 +1,74 @@
+import { realpath } from 'node:fs/promises';
+import { resolve } from 'node:path';
+import { runHook } from '@sluice/pusher/adopted';
+import { InvalidArgumentError, type Command } from 'commander';
+import { CommandError } from '../command-error.ts';
+import type { Terminal } from '../terminal.ts';
+import { installHook, type InstallOptions } from './install-hook.ts';
+import { removeHook } from './remove-hook.ts';
+import { withDatabaseUrl } from './settings-of-hook.ts';
+import { syncRepository } from './sync-repository.ts';
+
+/** `sluice hook` and what is below it. */
+export function addHookCommands(program: Command, terminal: Terminal): void {
+  const hook = program
+    .command('hook')
+    .description('pushes to a bare repository on any git server, committed by Sluice; git itself runs it')
+    .action(() => serveHook(terminal));
+  hook
+    .command('install <folder>')
+    .description('take the pushes to a bare repository over, and import its refs')
+    .requiredOption('--repo <repo>', 'its name here, such as acme/api')
+    .option('--admin <names>', 'who alone may change what is below refs/meta/, with commas between', names)
+    .option(
+      '--pusher-from <variable>',
+      "the server's environment variable that says who pushes, by default SLUICE_PUSHER",
+      variable,
+    )
+    .option('--replace', "make the refs that Sluice knows by that name the folder's")
+    .action((folder: string, options: InstallOptions) => installHook(terminal, folder, options));
+  hook
+    .command('sync <folder>')
+    .description('make the refs on disk those of the database, as each push does')
+    .action((folder: string) => syncRepository(terminal, folder));
+  hook
+    .command('remove <folder>')
+    .description('leave a plain repository')
+    .option('--offline', 'without the database: the refs stay as they are on disk')
+    .action((folder: string, { offline }: { offline?: true }) =>
+      removeHook(terminal, folder, { offline: offline === true }),
+    );
+}
+
+/** What git starts as proc-receive. */
+async function serveHook({ cwd, env, stderr }: Terminal): Promise<void> {
+  const gitDir = env['GIT_DIR'];
+  if (gitDir === undefined || process.stdin.isTTY) {
+    throw new CommandError(
+      'expected to be started by git for a push, got no repository',
+      'sluice hook install <folder> --repo <name> lets git start it.',
+    );
+  }
+  // Whoever pushed may have left; the push is decided all the same.
+  process.stderr.on('error', () => {});
+  await runHook({
+    folder: await realpath(resolve(cwd, gitDir)),
+    gitPid: process.ppid,
+    env,
+    readSettings: () => withDatabaseUrl(env),
+    input: process.stdin,
+    write: (bytes) => void process.stdout.write(bytes),
+    show: (line) => void stderr.write(`${line}\n`),
+  });
+}
+
+function names(text: string): string[] {
+  const all = text.split(',');
+  if (all.every((name) => name !== '' && !/\p{Cc}/u.test(name))) return all;
+  throw new InvalidArgumentError('Expected names with commas between.');
+}
+
+function variable(text: string): string {
+  if (/^[A-Za-z_][A-Za-z0-9_]*$/.test(text)) return text;
+  throw new InvalidArgumentError('Expected the name of an environment variable.');
+}

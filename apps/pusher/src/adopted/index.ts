@@ -1,0 +1,7 @@
+export { writeAdoptedConfig } from './adopted-config.ts';
+export { ADOPTED, adoptedAs } from './adopted-folder.ts';
+export { createHookLog } from './hook-log.ts';
+export { readHookSettings, type HookSettings } from './hook-settings.ts';
+export { openAdopted, type AdoptedRepository } from './open-adopted.ts';
+export { refreshAdopted } from './refresh-adopted.ts';
+export { runHook } from './run-hook.ts';
