@@ -53,10 +53,7 @@ export async function maintainRepo(
   return done?.result ?? null;
 }
 
-async function doDueWork(
-  context: MaintenanceContext,
-  repo: RepoOnDisk,
-): Promise<MaintenanceReport | null> {
+async function doDueWork(context: MaintenanceContext, repo: RepoOnDisk): Promise<MaintenanceReport | null> {
   const { folder } = repo;
   const packs = await listPacks(folder);
   const last = await lastPrune(folder);

@@ -48,9 +48,9 @@ export class ObjectGuard {
     this.#now = options.now ?? (() => performance.now());
   }
 
-  /** Ids of the repositories that lacked objects when they were last looked at. */
-  get withheld(): Iterable<string> {
-    return this.#withheld.keys();
+  /** Whether a repository lacked objects when it was last looked at. */
+  isWithheld(repoId: string): boolean {
+    return this.#withheld.has(repoId);
   }
 
   /** What is missing and what to do, in a sentence for whoever asked; null: the object of every ref is there. */

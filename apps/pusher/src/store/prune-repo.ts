@@ -66,7 +66,9 @@ export async function pruneRepo(context: PruneContext, repo: RepoOnDisk): Promis
     packs.filter((one) => !isOld(one, nowMs)),
   );
   const doomed = packs.filter((one) => isOld(one, nowMs) && one.name !== pack);
-  return await commitTurns.run(repoId, () => takeOut(db, repo, { refsVersion: kept.refsVersion, pack, doomed }));
+  return await commitTurns.run(repoId, () =>
+    takeOut(db, repo, { refsVersion: kept.refsVersion, pack, doomed }),
+  );
 }
 
 /** Packs what the tips reach, without what is in young packs anyway; returns the new pack's name, null if it would be empty. */

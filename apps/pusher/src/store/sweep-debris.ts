@@ -29,13 +29,17 @@ export async function sweepRepo(folder: string, olderThanMs: number): Promise<nu
   for (const [name, debris] of DEBRIS) removed += await sweep(join(folder, name), debris, olderThanMs);
   for (const name of (await entries(join(folder, 'objects'))).filter((entry) => LOOSE.test(entry)))
     removed += await sweep(join(folder, 'objects', name), HALF_LOOSE, olderThanMs);
-  const isOfGit = async (path: string): Promise<boolean> => 
+  const isOfGit = async (path: string): Promise<boolean> =>
     HOLD_OF_GIT.test(await readFile(path, 'utf8').catch(() => ''));
   return removed + (await sweep(join(folder, 'objects/pack'), HOLD, olderThanMs, isOfGit));
 }
 
 /** The same for everything in the data folder, what is in no repository yet included. Other people's repositories are theirs to sweep. */
-export async function sweepDebris(dataDir: string, olderThanMs: number, signal: AbortSignal): Promise<number> {
+export async function sweepDebris(
+  dataDir: string,
+  olderThanMs: number,
+  signal: AbortSignal,
+): Promise<number> {
   let removed = await sweep(join(dataDir, 'hooks'), UNFINISHED_HOOKS, olderThanMs);
   const root = join(dataDir, 'repos');
   for (const shard of await entries(root)) {

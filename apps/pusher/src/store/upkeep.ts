@@ -7,7 +7,6 @@ import { listPacks } from './list-packs.ts';
 import { maintainRepo, type MaintenanceContext, type MaintenanceReport } from './maintain-repo.ts';
 import { isOwn, sweepDebris } from './sweep-debris.ts';
 
-const DAY_MS = 24 * 60 * 60 * 1000;
 const HOUR_MS = 60 * 60 * 1000;
 /** Longest time for one step of one repository's maintenance. */
 const STEP_MS_MAX = HOUR_MS;
@@ -84,11 +83,12 @@ export class Upkeep {
   }
 
   async #maintainAll(): Promise<void> {
-    const { db, log, metrics } = this.#pusher;
+    const { db, guard, log, metrics } = this.#pusher;
     let packsMax = 0;
     for await (const repo of iterateRepos(db)) {
       this.#stop.signal.throwIfAborted();
       if (repo.refsVersion === 0n || this.#isPutOff(repo.repoId)) continue;
+      if (guard.isWithheld(repo.repoId) && !(await this.#refresh(repo))) continue;
       const folder = repoFolder(this.#pusher.settings.dataDir, repo.repoId, repo.objectFormat);
       if (!(await isOwn(folder))) continue;
       try {
@@ -157,6 +157,10 @@ function describe({ before, after, wasRepacked, prune }: MaintenanceReport): Rec
     bytes_before: before.bytes,
     bytes_after: after.bytes,
     repacked: wasRepacked,
-    ...(prune === null ? {} : 'putOff' in prune ? { prune_put_off: prune.putOff } : { pruned: prune.packs.length }),
+    ...(prune === null
+      ? {}
+      : 'putOff' in prune
+        ? { prune_put_off: prune.putOff }
+        : { pruned: prune.packs.length }),
   };
 }

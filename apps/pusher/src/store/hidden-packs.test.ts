@@ -1,0 +1,46 @@
+import { mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { useTempFolder } from '@sluice/testkit';
+import { beforeEach, expect, test } from 'vitest';
+import { deleteHiddenPacks, hidePacks, showHiddenPacks } from './hidden-packs.ts';
+import { packNames } from './list-packs.ts';
+
+const folder = useTempFolder();
+const [A, B] = ['a', 'b'].map((digit) => `pack-${digit.repeat(40)}`) as [string, string];
+const FILES = [A, B].flatMap((name) => ['.idx', '.pack', '.rev'].map((ending) => name + ending));
+
+const packs = (): string => join(folder.path, 'objects/pack');
+const files = (): string[] => readdirSync(packs()).toSorted();
+
+beforeEach(() => {
+  mkdirSync(packs(), { recursive: true });
+  for (const name of FILES) writeFileSync(join(packs(), name), name);
+});
+
+test('hidden packs are out of sight, together with an index over several, and come back', async () => {
+  writeFileSync(join(packs(), 'multi-pack-index'), '');
+  await hidePacks(folder.path, [A]);
+  expect(await packNames(folder.path)).toEqual(new Set([B]));
+  expect(files()).not.toContain('multi-pack-index');
+  await showHiddenPacks(folder.path);
+  expect(files()).toEqual(FILES.toSorted());
+});
+
+test('what is deleted goes with everything that belongs to it', async () => {
+  await hidePacks(folder.path, [A]);
+  await deleteHiddenPacks(folder.path, [A]);
+  expect(files()).toEqual(FILES.filter((name) => name.startsWith(B)).toSorted());
+});
+
+test('a deletion that was interrupted is finished, and what was only hidden comes back', async () => {
+  await hidePacks(folder.path, [A, B]);
+  rmSync(join(packs(), `${A}.pack`));
+  await showHiddenPacks(folder.path);
+  expect(files()).toEqual(FILES.filter((name) => name.startsWith(B)).toSorted());
+});
+
+test('a pack that cannot be hidden leaves none hidden that could not be shown again', async () => {
+  await expect(hidePacks(folder.path, [A, `pack-${'c'.repeat(40)}`])).rejects.toThrow(/ENOENT/);
+  await showHiddenPacks(folder.path);
+  expect(files()).toEqual(FILES.toSorted());
+});
