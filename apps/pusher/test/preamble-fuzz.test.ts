@@ -1,8 +1,8 @@
+import { parsePushCertificate } from '@sluice/effect-spec';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { HttpError } from '../src/http/http-error.ts';
 import { PREAMBLE_BYTES_MAX, readOpening } from '../src/http/read-opening.ts';
-import { parseCertificate } from '../src/wire/certificate.ts';
 import { encodePkt, FLUSH, PktLineError } from '../src/wire/pkt-line.ts';
 import { parsePreamble, PreambleRefused } from '../src/wire/preamble.ts';
 import { FUZZ_MS_MAX, fuzzSettings } from './fuzz-settings.ts';
@@ -166,7 +166,7 @@ test(
           noise,
         ),
         (bytes) => {
-          const parsed = parseCertificate(bytes, { refsMax: REFS_MAX });
+          const parsed = parsePushCertificate(bytes, { refsMax: REFS_MAX });
           if (typeof parsed === 'string') {
             expect(parsed).toMatch(/^expected /);
             return;

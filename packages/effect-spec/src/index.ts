@@ -9,6 +9,12 @@ export { MEMBER_FILE, MEMBER_PREFIX, parseMember, type Member, type Role } from 
 export { parsePolicy } from './parse-policy.ts';
 export { planEffects, type CurrentDefinition, type EffectPlan } from './plan-effects.ts';
 export {
+  keyOfSignature,
+  parsePushCertificate,
+  type PushCertificate,
+  type SignedCommand,
+} from './push-certificate.ts';
+export {
   admits,
   CONFIG_REF,
   createPolicy,
@@ -22,7 +28,6 @@ export {
   type RuleInForce,
 } from './push-policy.ts';
 export type { Problem } from './read-yaml.ts';
-export { publicKeyOf } from './ssh-public-key.ts';
 export {
   buildWorkOrder,
   decodeWorkOrder,

@@ -24,6 +24,7 @@ export {
 } from './register-server-key.ts';
 export { loadServerKey, type ServerKey } from './server-key.ts';
 export { OBJECT_BYTES_MAX, stageObjects } from './stage-objects.ts';
+export { sshKeygenVerifies } from './ssh-keygen.ts';
 export { sweepStaged } from './sweep-staged.ts';
 export { repoFolder } from './repo-folder.ts';
 export { verifyLog, type LogCheck, type LogProblem, type VerifyLogOptions } from './verify-log.ts';

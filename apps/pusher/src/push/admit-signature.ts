@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { MEMBER_PREFIX } from '@sluice/effect-spec';
+import { keyOfSignature, MEMBER_PREFIX } from '@sluice/effect-spec';
 import { hashObject, type ObjectFormat, type Oid } from '@sluice/ref-store';
 import type { Caller } from '../http/caller.ts';
 import type { Pusher } from '../pusher.ts';
@@ -7,7 +7,7 @@ import type { Preamble } from '../wire/preamble.ts';
 import { UNGOVERNED, type Governance } from './governance.ts';
 import { judgePush, type Admitted, type Attempt, type Refused } from './judge-push.ts';
 import { toEdit } from './to-edit.ts';
-import { isSignedBy, judgeCertificate, keyOfSignature } from './verify-certificate.ts';
+import { isSignedBy, judgeCertificate } from './verify-certificate.ts';
 
 /** A signature that was checked. Whether its key may do what it signed is judged again when the push commits. */
 export interface Signature {

@@ -1,5 +1,5 @@
+import { parsePushCertificate, type PushCertificate } from '@sluice/effect-spec';
 import { checkPushOption } from '@sluice/ref-store';
-import { parseCertificate, type Certificate } from './certificate.ts';
 import { chomp, decodePkt, PktLineError } from './pkt-line.ts';
 
 /** What a push asks for a ref, as the client sent it: nothing in it is trusted. */
@@ -20,7 +20,7 @@ export interface Preamble {
   objectFormat: ObjectFormat;
   pushOptions: string[];
   /** A signed push: what was signed, which the commands are then read from. */
-  certificate: Certificate | null;
+  certificate: PushCertificate | null;
   /** Length of the preamble: the pack, if any, begins here. */
   bytes: number;
 }
@@ -130,7 +130,7 @@ class CertificateReader {
     if (this.#parts === null) return;
     if (this.#isOpen) throw new PktLineError('expected push-cert-end');
     if (preamble.commands.length > 0) throw new PktLineError('expected signed refs alone');
-    const certificate = parseCertificate(Buffer.concat(this.#parts), { refsMax });
+    const certificate = parsePushCertificate(Buffer.concat(this.#parts), { refsMax });
     if (typeof certificate === 'string') throw new PreambleRefused(`${certificate}.`, preamble);
     preamble.certificate = certificate;
     preamble.commands = certificate.commands;

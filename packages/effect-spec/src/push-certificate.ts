@@ -1,8 +1,8 @@
 import { isUtf8 } from 'node:buffer';
-import type { Command } from './preamble.ts';
+import { publicKeyOf } from './ssh-public-key.ts';
 
 /** What a signed push sends in place of its list of refs: nothing in it is trusted before its signature is. */
-export interface Certificate {
+export interface PushCertificate {
   /** As git stores it: what is signed, and the signature. */
   bytes: Buffer;
   signed: Buffer;
@@ -13,7 +13,16 @@ export interface Certificate {
   /** What the server advertised to it. */
   nonce: string;
   pushOptions: string[];
-  commands: Command[];
+  commands: SignedCommand[];
+}
+
+/** What is asked for a ref. */
+export interface SignedCommand {
+  /** Zeros where there is no object. */
+  oldOid: string;
+  newOid: string;
+  /** Raw bytes: a name need not be valid UTF-8. */
+  name: Buffer;
 }
 
 /** What git takes for the beginning of a signature, of whatever kind, at the start of a line. */
@@ -27,7 +36,10 @@ const COMMAND = /^([0-9a-f]{40}|[0-9a-f]{64}) ([0-9a-f]{40}|[0-9a-f]{64}) ([^]+)
  * signature for signed, and reads on over what it does not know: here there is one signature, made with an SSH key, and
  * nothing that has no meaning.
  */
-export function parseCertificate(bytes: Buffer, { refsMax }: { refsMax: number }): Certificate | string {
+export function parsePushCertificate(
+  bytes: Buffer,
+  { refsMax }: { refsMax: number },
+): PushCertificate | string {
   const text = bytes.toString('latin1');
   if (text.includes('\0')) return 'expected a push certificate without NUL';
   const markers = [...text.matchAll(MARKER)];
@@ -49,7 +61,7 @@ export function parseCertificate(bytes: Buffer, { refsMax }: { refsMax: number }
   return { bytes, signed: bytes.subarray(0, at), signature, commands, ...header };
 }
 
-function readHeader(lines: string[]): Pick<Certificate, 'pushee' | 'nonce' | 'pushOptions'> | string {
+function readHeader(lines: string[]): Pick<PushCertificate, 'pushee' | 'nonce' | 'pushOptions'> | string {
   if (lines.shift() !== 'certificate version 0.1') return 'expected a push certificate of version 0.1';
   const fields = new Map<string, string>();
   const pushOptions: string[] = [];
@@ -69,15 +81,24 @@ function readHeader(lines: string[]): Pick<Certificate, 'pushee' | 'nonce' | 'pu
   return { pushee, nonce, pushOptions };
 }
 
-function readCommands(lines: readonly string[], refsMax: number): Command[] | string {
+function readCommands(lines: readonly string[], refsMax: number): SignedCommand[] | string {
   if (lines.length > refsMax) {
     return `expected at most ${refsMax} refs in one push, got more. Push them in several parts.`;
   }
-  const commands: Command[] = [];
+  const commands: SignedCommand[] = [];
   for (const line of lines) {
     const match = COMMAND.exec(line);
     if (match === null) return 'expected a push certificate with "<old> <new> <ref>" for each ref';
     commands.push({ oldOid: match[1]!, newOid: match[2]!, name: Buffer.from(match[3]!, 'latin1') });
   }
   return commands;
+}
+
+/** The public key that a signature names, before anything is proven; undefined if it names none. */
+export function keyOfSignature(signature: string): string | undefined {
+  const blob = Buffer.from(signature.split('\n').slice(1).join('').replace(/-.*$/, ''), 'base64');
+  // PROTOCOL.sshsig: magic, version, then the key as a string.
+  if (blob.length < 14 || blob.toString('latin1', 0, 6) !== 'SSHSIG') return undefined;
+  const end = 14 + blob.readUInt32BE(10);
+  return end > blob.length ? undefined : publicKeyOf(blob.subarray(14, end));
 }

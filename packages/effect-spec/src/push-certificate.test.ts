@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { parseCertificate } from './certificate.ts';
+import { parsePushCertificate } from './push-certificate.ts';
 
 const zero = '0'.repeat(40);
 const oid = 'a'.repeat(40);
@@ -9,7 +9,7 @@ const HEADER =
   'certificate version 0.1\npusher key 1 +0000\npushee http://host/a.git\nnonce 1-ab\npush-option x=y z\n';
 const SIGNED = `${HEADER}\n${zero} ${oid} refs/heads/a\n${oid} ${zero} refs/heads/b c\n`;
 
-const parse = (text: string) => parseCertificate(Buffer.from(text, 'latin1'), limits);
+const parse = (text: string) => parsePushCertificate(Buffer.from(text, 'latin1'), limits);
 
 test('a certificate is what is signed, its signature, and what git reads from it', () => {
   expect(parse(SIGNED + SIGNATURE)).toEqual({
