@@ -1,4 +1,4 @@
-import { MEMBER_PREFIX } from '@sluice/effect-spec';
+import { MEMBER_PREFIX, parsePushCertificate, type PushCertificate } from '@sluice/effect-spec';
 import { checkPushOption, readRepo, type ObjectFormat } from '@sluice/ref-store';
 import { lookUpObjects } from '../git/look-up-objects.ts';
 import { checkSignature, type Admission } from '../push/admit-signature.ts';
@@ -8,7 +8,6 @@ import { judgeCommands, NOT_APPLIED, refuseAll, reportsOf } from '../push/push-g
 import type { CertificateFacts, Decision } from '../push/receive-pack.ts';
 import { toEdit } from '../push/to-edit.ts';
 import { isSignedBy } from '../push/verify-certificate.ts';
-import { parseCertificate, type Certificate } from '../wire/certificate.ts';
 import type { Command } from '../wire/preamble.ts';
 import type { HandedOver } from '../wire/proc-receive.ts';
 import type { RefReport } from '../wire/report-status.ts';
@@ -110,10 +109,12 @@ async function admit(
 async function readCertificate(
   { folder, home, settings }: AdoptedRepository,
   { certificate: { oid }, commands }: { certificate: CertificateFacts; commands: Command[] },
-): Promise<Certificate | string | null> {
+): Promise<PushCertificate | string | null> {
   if (oid === '') return null;
   const [found] = await lookUpObjects([oid], { folder, home, withContent: true });
-  const parsed = parseCertificate(found?.content ?? Buffer.alloc(0), { refsMax: settings.refsPerPushMax });
+  const parsed = parsePushCertificate(found?.content ?? Buffer.alloc(0), {
+    refsMax: settings.refsPerPushMax,
+  });
   if (typeof parsed === 'string' || isSameList(parsed.commands, commands)) return parsed;
   return 'git read another list of refs than was signed';
 }
