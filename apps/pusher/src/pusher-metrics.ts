@@ -4,6 +4,7 @@ import { Counter, createRegistry, Gauge, Histogram, type Registry } from '@sluic
 export interface PusherMetrics {
   registry: Registry;
   pushes: Counter<'outcome'>;
+  refusals: Counter<'reason'>;
   pushSeconds: Histogram;
   effectsQueued: Counter;
   reposWithheld: Gauge;
@@ -20,6 +21,12 @@ export function createPusherMetrics(): PusherMetrics {
       name: 'sluice_pushes_total',
       help: 'Pushes by outcome: committed, unchanged, refused.',
       labelNames: ['outcome'],
+      registers,
+    }),
+    refusals: new Counter({
+      name: 'sluice_refusals_total',
+      help: 'Requests and pushes that were not let in or not taken to their end, by reason.',
+      labelNames: ['reason'],
       registers,
     }),
     pushSeconds: new Histogram({

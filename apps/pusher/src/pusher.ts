@@ -6,6 +6,7 @@ import type { AdvertisedRefs } from './git/advertised-refs.ts';
 import type { PushCapabilities } from './git/push-capabilities.ts';
 import type { RefCache } from './git/ref-cache.ts';
 import type { SlotClasses } from './git/slot-classes.ts';
+import type { Admission } from './http/admission.ts';
 import type { KeyedTurns } from './keyed-turns.ts';
 import type { PusherMetrics } from './pusher-metrics.ts';
 import type { GovernanceReader } from './push/governance.ts';
@@ -25,6 +26,7 @@ export interface Pusher {
   capabilities: PushCapabilities;
   guard: ObjectGuard;
   slots: SlotClasses;
+  admission: Admission;
   /** One commit per repository at a time. */
   commitTurns: KeyedTurns;
   definitions: DefinitionReader;

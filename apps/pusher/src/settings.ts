@@ -26,6 +26,14 @@ export type Settings = Readonly<{
   idleMs: number;
   gitProcesses: number;
   gitMemoryBytesMax: number;
+  addressPerMinute: number;
+  addressAtOnce: number;
+  addressConnections: number;
+  accountPerMinute: number;
+  accountAtOnce: number;
+  repoPerMinute: number;
+  repoAtOnce: number;
+  proxyHops: number;
   effectsPerPushMax: number;
   maintenanceMs: number;
   keepDays: number | undefined;
@@ -118,6 +126,54 @@ export function readPusherSettings(env: Readonly<Record<string, string | undefin
         parse: integer({ min: 64 * 1024 ** 2, max: Number.MAX_SAFE_INTEGER }),
         default: 2 * 1024 ** 3,
         example: '2147483648',
+      },
+      addressPerMinute: {
+        name: 'SLUICE_ADDRESS_PER_MINUTE',
+        parse: integer({ min: 1, max: 1_000_000 }),
+        default: 3000,
+        example: '3000',
+      },
+      addressAtOnce: {
+        name: 'SLUICE_ADDRESS_AT_ONCE',
+        parse: integer({ min: 1, max: 1_000_000 }),
+        default: 128,
+        example: '128',
+      },
+      addressConnections: {
+        name: 'SLUICE_ADDRESS_CONNECTIONS',
+        parse: integer({ min: 1, max: 1_000_000 }),
+        default: 256,
+        example: '256',
+      },
+      accountPerMinute: {
+        name: 'SLUICE_ACCOUNT_PER_MINUTE',
+        parse: integer({ min: 1, max: 1_000_000 }),
+        default: 3000,
+        example: '3000',
+      },
+      accountAtOnce: {
+        name: 'SLUICE_ACCOUNT_AT_ONCE',
+        parse: integer({ min: 1, max: 1_000_000 }),
+        default: 64,
+        example: '64',
+      },
+      repoPerMinute: {
+        name: 'SLUICE_REPO_PER_MINUTE',
+        parse: integer({ min: 1, max: 1_000_000 }),
+        default: 6000,
+        example: '6000',
+      },
+      repoAtOnce: {
+        name: 'SLUICE_REPO_AT_ONCE',
+        parse: integer({ min: 1, max: 1_000_000 }),
+        default: 128,
+        example: '128',
+      },
+      proxyHops: {
+        name: 'SLUICE_PROXY_HOPS',
+        parse: integer({ min: 0, max: 10 }),
+        default: 0,
+        example: '1',
       },
       effectsPerPushMax: {
         name: 'SLUICE_EFFECTS_PER_PUSH',

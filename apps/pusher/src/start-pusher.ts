@@ -1,10 +1,9 @@
 import { mkdir } from 'node:fs/promises';
-import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join, resolve } from 'node:path';
 import { assertMigrated, assertWritable, createDatabase, isUnavailable, SluiceError } from '@sluice/db';
 import { loadServerKey, registerServerKey, repoFolder } from '@sluice/ref-store';
-import { SettingsError, untilAnswered, type HostPort, type Logger } from '@sluice/service-kit';
+import { isLoopback, SettingsError, untilAnswered, type HostPort, type Logger } from '@sluice/service-kit';
 import { AdvertisedRefs } from './git/advertised-refs.ts';
 import { PushCapabilities } from './git/push-capabilities.ts';
 import { RefCache } from './git/ref-cache.ts';
@@ -12,6 +11,8 @@ import { syncFolder } from './git/repo-folder.ts';
 import { createSlotClasses } from './git/slot-classes.ts';
 import { requireGit } from './git/require-git.ts';
 import { writeHooks } from './git/write-hooks.ts';
+import { createAdmission } from './http/admission.ts';
+import { createGitServer } from './http/create-git-server.ts';
 import { createHandler } from './http/handle-request.ts';
 import { KeyedTurns } from './keyed-turns.ts';
 import { createPusherMetrics } from './pusher-metrics.ts';
@@ -88,6 +89,7 @@ export async function startPusher(settings: Settings, log: Logger): Promise<Runn
       advertised: new AdvertisedRefs(db),
       capabilities: new PushCapabilities({ dataDir, home, hooksFolder, pushBytesMax }),
       slots: createSlotClasses({ max: settings.gitProcesses, waitMs: SLOT_WAIT_MS }),
+      admission: createAdmission(settings, (limit) => metrics.refusals.inc({ reason: limit })),
       commitTurns: new KeyedTurns(),
       definitions: new DefinitionReader(),
       governance: new GovernanceReader(),
@@ -116,15 +118,18 @@ async function listen(pusher: Pusher): Promise<RunningPusher> {
   const { settings, log, db } = pusher;
   const handle = createHandler(pusher);
   const running = new Set<Promise<void>>();
-  const server = createServer(
-    // Bodies of any length at any speed: how long and how silent they may be is judged where they are read.
-    { requestTimeout: 0, headersTimeout: 30_000, keepAliveTimeout: 65_000 },
+  const server = createGitServer(
     (request, response) => {
       const one = handle(request, response).finally(() => running.delete(one));
       running.add(one);
     },
+    {
+      // On loopback they are this machine's, or those of a proxy on it.
+      perAddress:
+        settings.proxyHops > 0 || isLoopback(settings.listen.host) ? null : settings.addressConnections,
+      onRefused: () => pusher.metrics.refusals.inc({ reason: 'connections' }),
+    },
   );
-  server.maxConnections = CONNECTIONS_MAX;
   const listening = Promise.withResolvers<void>();
   server.once('error', (error) => listening.reject(isInUse(error) ? portIsTaken(settings.listen) : error));
   server.listen({ host: settings.listen.host, port: settings.listen.port }, listening.resolve);
@@ -155,8 +160,6 @@ async function listen(pusher: Pusher): Promise<RunningPusher> {
     },
   };
 }
-
-const CONNECTIONS_MAX = 2000;
 
 function isInUse(error: Error): boolean {
   return 'code' in error && error.code === 'EADDRINUSE';

@@ -280,6 +280,15 @@ test.each([
   );
 });
 
+test('a body that ends nobody knows where is refused, before it is read or its sender is known', async () => {
+  for (const encoding of ['xchunked', 'gzip', 'identity', 'gzip, chunked']) {
+    const answer = await send(`${url}/_health`, { headers: { 'transfer-encoding': encoding } });
+    expect(answer.status).toBe(400);
+  }
+  const chunked = { 'transfer-encoding': 'Chunked' };
+  expect((await sendPush(remote, FLUSH, chunked)).status).toBe(200);
+});
+
 test('names of repositories that are tricks make no folder', async () => {
   for (const path of [
     '/../x.git/info/refs?service=git-receive-pack',
@@ -293,7 +302,7 @@ test('names of repositories that are tricks make no folder', async () => {
   }
   expect((await send(`${url}/unknown.git/info/refs?service=git-upload-pack`)).status).toBe(404);
   expect((await send(`${url}/unknown.git/info/refs?service=git-receive-pack`)).status).toBe(200);
-  expect(filesBelow(join(pusher.folder, 'data')).filter((name) => name.startsWith('repos'))).toEqual([]);
+  expect(filesBelow(join(pusher.folder, 'data')).filter((name) => name.startsWith('repos/'))).toEqual([]);
 });
 
 test('methods that a route does not have are answered, and HEAD has no body', async () => {

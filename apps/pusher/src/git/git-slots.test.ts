@@ -13,6 +13,21 @@ test('a repository takes at most half of the slots, and who waits gets the next 
   expect(again).toHaveLength(4);
 });
 
+test('an account takes at most half of the slots as well, in whatever repositories', async () => {
+  const slots = new GitSlots({ max: 4, waitMs: 10_000 });
+  const [first, second] = [await slots.take('a', 'alice'), await slots.take('b', 'alice')];
+  let isServed = false;
+  const third = slots.take('c', 'alice').then((release) => {
+    isServed = true;
+    return release;
+  });
+  const others = [await slots.take('c', 'bob'), await slots.take('c')];
+  expect(isServed).toBe(false);
+  for (const release of [...others, first]) release();
+  for (const release of [second, await third]) release();
+  expect(slots.hasRoom).toBe(true);
+});
+
 test('who waits too long, or in too long a line, or for a server that stops, is asked to come back', async () => {
   const slots = new GitSlots({ max: 1, waitMs: 1 });
   const release = await slots.take('a');

@@ -1,7 +1,7 @@
 import { unavailable } from '../http/http-error.ts';
 
 /**
- * Bounds how many git processes run at once, in all and per repository, so that one busy repository leaves room for
+ * Bounds how many git processes run at once, in all, per repository and per account, so that a busy one leaves room for
  * the others. Who finds no room waits in line; when the line is long, or the wait, the client is asked to come back.
  */
 export class GitSlots {
@@ -28,7 +28,7 @@ export class GitSlots {
   }
 
   /** Resolves with a function that gives the slot back; call it once. */
-  async take(repoId: string): Promise<() => void> {
+  async take(repoId: string, account: string | null = null): Promise<() => void> {
     if (this.#isClosed) throw unavailable('the server is shutting down');
     if (this.#line.length >= this.#max * LINE_PER_SLOT) throw unavailable('too many requests are waiting');
     const { promise, resolve, reject } = Promise.withResolvers<void>();
@@ -36,7 +36,8 @@ export class GitSlots {
       this.#line = this.#line.filter((waiting) => waiting.start !== resolve);
       reject(unavailable('the server is busy'));
     }, this.#waitMs);
-    this.#line.push({ repoId, start: resolve, refuse: reject });
+    const holders = [`repo ${repoId}`, ...(account === null ? [] : [`account ${account}`])];
+    this.#line.push({ holders, start: resolve, refuse: reject });
     this.#fill();
     try {
       await promise;
@@ -45,9 +46,11 @@ export class GitSlots {
     }
     return () => {
       this.#total -= 1;
-      const left = (this.#running.get(repoId) ?? 1) - 1;
-      if (left === 0) this.#running.delete(repoId);
-      else this.#running.set(repoId, left);
+      for (const holder of holders) {
+        const left = this.#runningOf(holder) - 1;
+        if (left === 0) this.#running.delete(holder);
+        else this.#running.set(holder, left);
+      }
       this.#fill();
     };
   }
@@ -58,13 +61,17 @@ export class GitSlots {
     for (const { refuse } of this.#line.splice(0)) refuse(unavailable('the server is shutting down'));
   }
 
+  #runningOf(holder: string): number {
+    return this.#running.get(holder) ?? 0;
+  }
+
   #fill(): void {
-    const perRepo = Math.max(1, Math.ceil(this.#max / 2));
-    this.#line = this.#line.filter(({ repoId, start }) => {
-      const running = this.#running.get(repoId) ?? 0;
-      if (this.#total >= this.#max || running >= perRepo) return true;
+    const each = Math.max(1, Math.ceil(this.#max / 2));
+    this.#line = this.#line.filter(({ holders, start }) => {
+      const hasEnough = holders.some((holder) => this.#runningOf(holder) >= each);
+      if (this.#total >= this.#max || hasEnough) return true;
       this.#total += 1;
-      this.#running.set(repoId, running + 1);
+      for (const holder of holders) this.#running.set(holder, this.#runningOf(holder) + 1);
       start();
       return false;
     });
@@ -72,7 +79,8 @@ export class GitSlots {
 }
 
 interface Waiting {
-  repoId: string;
+  /** Whom the slot counts for. */
+  holders: readonly string[];
   start: () => void;
   refuse: (error: Error) => void;
 }

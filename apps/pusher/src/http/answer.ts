@@ -77,6 +77,13 @@ export function requireContentType(request: IncomingMessage, type: string): void
     throw new HttpError(415, `expected content-type ${type}, got ${got === undefined ? 'none' : 'another'}`);
 }
 
+/** Refuses a request of which a proxy in front might have thought that it ends elsewhere. Node refuses all others. */
+export function requireFraming(request: IncomingMessage): void {
+  const got = request.headers['transfer-encoding'] ?? 'chunked';
+  if (got.toLowerCase() !== 'chunked')
+    throw new HttpError(400, 'expected transfer-encoding chunked or none, got another');
+}
+
 /** Refuses a request whose body is encoded in a way that the service does not take. */
 export function requireEncoding(request: IncomingMessage, ...encodings: readonly string[]): void {
   const got = request.headers['content-encoding'] ?? 'identity';

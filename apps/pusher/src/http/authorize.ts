@@ -45,10 +45,11 @@ export function createAuthorizer(
 }
 
 /** A denial as an answer. */
-export function denied({ status, reason }: Denial): HttpError {
+export function denied({ status, reason, retryAfterSeconds }: Denial): HttpError {
+  const headers: Record<string, string> = {};
   // Without this header git never asks for a password.
-  const headers: Record<string, string> =
-    status === 401 ? { 'www-authenticate': 'Basic realm="sluice", charset="UTF-8"' } : {};
+  if (status === 401) headers['www-authenticate'] = 'Basic realm="sluice", charset="UTF-8"';
+  if (retryAfterSeconds !== undefined) headers['retry-after'] = String(retryAfterSeconds);
   return new HttpError(status, reason, { headers });
 }
 

@@ -3,10 +3,14 @@ import type { DB } from '@sluice/db';
 import type { Role } from '@sluice/effect-spec';
 import type { Kysely } from 'kysely';
 
-/** Why somebody may not do something: 401 if other credentials are needed for anything at all, 403 if only for this. */
+/**
+ * Why somebody may not do something: 401 if other credentials are needed for anything at all, 403 if only for this, 429
+ * if it is too much of it.
+ */
 export interface Denial {
-  status: 401 | 403;
+  status: 401 | 403 | 429;
   reason: string;
+  retryAfterSeconds?: number;
 }
 
 /** The scope of a token that makes its holder what a repository's policy calls so. */
@@ -46,6 +50,11 @@ export const ANYONE: Caller = {
   judgeServer: () => null,
   judgeAgain: () => Promise.resolve(null),
 };
+
+/** Whose requests are counted. Nobody's, if it may see the whole server: it runs that, or its effects, and is no crowd. */
+export function countedAccount(caller: Caller): string | null {
+  return caller.judgeServer() === null ? null : (caller.account?.name ?? null);
+}
 
 /** Whoever showed this token. Its scopes and repositories never change, so only its standing is judged again. */
 export function tokenCaller(token: FoundToken, text: string): Caller {

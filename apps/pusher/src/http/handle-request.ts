@@ -4,10 +4,13 @@ import { healthHandler, metricsHandler, type HttpHandler } from '@sluice/service
 import { sql } from 'kysely';
 import { isNoRoom, NO_ROOM } from '../git/no-room.ts';
 import type { Pusher } from '../pusher.ts';
+import type { Entry, Traffic } from './admission.ts';
 import { advertise } from './advertise.ts';
-import { answerError } from './answer.ts';
+import { answerError, requireFraming } from './answer.ts';
 import { createAuthorizer, denied } from './authorize.ts';
-import { ANYONE, type Caller, type Denial } from './caller.ts';
+import { ANYONE, countedAccount, type Caller, type Denial } from './caller.ts';
+import { clientAddress } from './client-address.ts';
+import { countRefusal } from './count-refusal.ts';
 import { HttpError, unavailable } from './http-error.ts';
 import { ClientGone } from './read-body.ts';
 import { parseRoute, type RepoAddress, type Route, type Service } from './route.ts';
@@ -23,9 +26,23 @@ export function createHandler(pusher: Pusher): HttpHandler {
   });
   const metrics = metricsHandler(pusher.metrics.registry);
 
+  let isProxyKnown = pusher.settings.proxyHops > 0;
+  const addressOf = (request: IncomingMessage): string => {
+    const header = request.headers['x-forwarded-for'];
+    if (header !== undefined && !isProxyKnown) {
+      isProxyKnown = true;
+      pusher.log.warn({ event: 'proxy_not_expected', setting: 'SLUICE_PROXY_HOPS' });
+    }
+    return clientAddress(request.socket.remoteAddress, [header].join(), pusher.settings.proxyHops);
+  };
   const handle = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
+    requireFraming(request);
     const route = parseRoute(request.url ?? '');
+    using entry = pusher.admission.begin(trafficOf(route));
+    if (route.kind !== 'health') demand(entry.count('address', addressOf(request)));
     const caller = route.kind === 'health' ? ANYONE : await authorize(request);
+    const account = countedAccount(caller);
+    if (account === null) entry.forgive();
     if (route.kind === 'refused') throw new HttpError(route.status, route.message);
     requireMethod(request, route);
     const protocol = readProtocol(request);
@@ -35,13 +52,13 @@ export function createHandler(pusher: Pusher): HttpHandler {
       return await metrics(request, response);
     }
     const { service, address } = route;
-    const denial = judgeAccess(caller, service, address);
+    const denial = judgeAccess(caller, service, address) ?? count(entry, account, address);
     // A push gets a report, where git shows the reason for each ref; of any other answer to it git shows the number.
     if (route.kind === 'serve' && service === 'git-receive-pack')
       return await serveReceivePack(pusher, { address, caller, denial }, request, response);
     demand(denial);
     if (route.kind === 'advertise') return await advertise(pusher, { service, address, protocol }, response);
-    await serveUploadPack(pusher, { address, protocol }, request, response);
+    await serveUploadPack(pusher, { address, account, protocol }, request, response);
   };
 
   return async (request, response) => {
@@ -49,7 +66,12 @@ export function createHandler(pusher: Pusher): HttpHandler {
       await handle(request, response);
     } catch (error) {
       if (error instanceof ClientGone) response.destroy();
-      else answerError(request, response, toHttpError(pusher, request, error));
+      else {
+        const known = toHttpError(pusher, request, error);
+        // What stands behind a 503 is a fault, and no refusal.
+        if (known.status < 500 || isBusy(known)) countRefusal(pusher.metrics, known.status);
+        answerError(request, response, known);
+      }
     }
   };
 }
@@ -61,6 +83,16 @@ function judgeAccess(caller: Caller, service: Service, { repoId, claimNumber }: 
   // A policy may have something for workers; and who pushes sees what is there.
   const isWorker = caller.judge('worker', repoId) === null && caller.judge('read', repoId) === null;
   return isWorker ? null : caller.judge('write', repoId);
+}
+
+/** Only what somebody may do is counted: nobody uses up what belongs to others. */
+function count(entry: Entry, account: string | null, { repoId }: RepoAddress): Denial | null {
+  if (account === null) return null;
+  return entry.count('account', account) ?? entry.count('repo', repoId);
+}
+
+function trafficOf(route: Route): Traffic {
+  return 'service' in route && route.service === 'git-receive-pack' ? 'push' : 'fetch';
 }
 
 function demand(denial: Denial | null): void {
@@ -89,13 +121,17 @@ function toHttpError(pusher: Pusher, request: IncomingMessage, error: unknown): 
           ? new HttpError(503, NO_ROOM, { cause: error })
           : null;
   if (known !== null && known.status < 500) return known;
-  // Busy is no fault of anything; what stands behind it is a fault.
-  const isBusy = known?.status === 503 && known.cause === undefined;
-  pusher.log[isBusy ? 'info' : 'error']({
-    event: isBusy ? 'request_put_off' : 'request_failed',
+  const isPutOff = known !== null && isBusy(known);
+  pusher.log[isPutOff ? 'info' : 'error']({
+    event: isPutOff ? 'request_put_off' : 'request_failed',
     method: request.method,
     path: request.url?.split('?')[0],
     error: known?.cause ?? error,
   });
   return known ?? new HttpError(500, 'internal error; the server log has the cause');
+}
+
+/** Busy is no fault of anything. */
+function isBusy({ status, cause }: HttpError): boolean {
+  return status === 503 && cause === undefined;
 }

@@ -26,7 +26,8 @@ import {
   requireContentType,
   requireEncoding,
 } from './answer.ts';
-import type { Caller, Denial } from './caller.ts';
+import { countedAccount, type Caller, type Denial } from './caller.ts';
+import { countRefusal } from './count-refusal.ts';
 import { HttpError } from './http-error.ts';
 import { limitPack } from './limit-pack.ts';
 import { readBody } from './read-body.ts';
@@ -83,17 +84,21 @@ export async function serveReceivePack(
     });
   }
   const { commands, capabilities } = opening.preamble;
-  if (denial !== null)
-    return await refuse(capabilities, { refs: refuseAll(commands, denial.reason), lines: [] });
+  const refuseEach = async (reason: string): Promise<void> =>
+    await refuse(capabilities, { refs: refuseAll(commands, reason), lines: [] });
+  if (denial !== null) {
+    countRefusal(pusher.metrics, denial.status);
+    return await refuseEach(denial.reason);
+  }
   const target = await findTarget(pusher, address, opening.preamble);
   // In a report, since git hides the text of any other answer here: a dispatcher whose last answer was lost sends its
   // result a second time, and has to learn that the first one was taken.
   if (target === 'claim_is_gone') {
     const { message } = claimIsGone(address.claimNumber!);
-    return await refuse(capabilities, { refs: refuseAll(commands, message), lines: [] });
+    return await refuseEach(message);
   }
   const loss = target.isFirst ? null : await pusher.guard.judge(address.repoId, target.folder);
-  if (loss !== null) return await refuse(capabilities, { refs: refuseAll(commands, loss), lines: [] });
+  if (loss !== null) return await refuseEach(loss);
   const reports = judgeCommands(commands, target);
   if (reports !== null) return await refuse(capabilities, { refs: reports, lines: [] });
   const { preamble } = opening;
@@ -102,11 +107,17 @@ export async function serveReceivePack(
     return await refuse(capabilities, { refs: reportsOf(commands, admission.refused), lines: [] });
   const repoQuota = repoQuotaOf(caller, pusher.settings);
   const quotaFault = target.isFirst ? await repoQuotaFault(pusher.db, repoQuota) : null;
-  if (quotaFault !== null)
-    return await refuse(capabilities, { refs: refuseAll(commands, quotaFault), lines: [] });
+  if (quotaFault !== null) {
+    pusher.metrics.refusals.inc({ reason: 'quota' });
+    return await refuseEach(quotaFault);
+  }
   await ensureRepoFolder(target.folder, address.repoId, target.objectFormat);
   const bytes = slots.hasRoom ? opening.bytes : await readAhead(body, opening.bytes);
-  const release = await slots.take(address.repoId);
+  const release = await slots.take(address.repoId, countedAccount(caller)).catch(asHttpError);
+  if (release instanceof HttpError) {
+    countRefusal(pusher.metrics, release.status);
+    return await refuseEach(release.message);
+  }
   try {
     await receive(pusher, {
       address,
@@ -122,6 +133,12 @@ export async function serveReceivePack(
     release();
   }
   dropRest(request);
+}
+
+/** What a client may be told; everything else is thrown on. */
+function asHttpError(error: unknown): HttpError {
+  if (error instanceof HttpError) return error;
+  throw error;
 }
 
 /** Most different reasons that are shown as lines. */
@@ -240,6 +257,7 @@ async function receive(
   if (end.inputError !== null && !response.headersSent) throw end.inputError;
   if (end.inputError instanceof HttpError) {
     pusher.metrics.pushes.inc({ outcome: 'refused' });
+    countRefusal(pusher.metrics, end.inputError.status);
     pusher.log.info({
       event: 'push_refused',
       repo_id: address.repoId,

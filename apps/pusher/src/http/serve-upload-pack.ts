@@ -16,7 +16,11 @@ const REQUEST_BYTES_MAX = 32 * 1024 * 1024;
 /** Answers one request of a fetch or clone. */
 export async function serveUploadPack(
   pusher: Pusher,
-  { address, protocol }: { address: RepoAddress; protocol: string | undefined },
+  {
+    address,
+    account,
+    protocol,
+  }: { address: RepoAddress; account: string | null; protocol: string | undefined },
   request: IncomingMessage,
   response: ServerResponse,
 ): Promise<void> {
@@ -24,7 +28,7 @@ export async function serveUploadPack(
   requireEncoding(request, 'identity', 'gzip', 'x-gzip');
   const { idleMs, uploadMs, gitMemoryBytesMax } = pusher.settings;
   const body = await readWholeBody(request, { bytesMax: REQUEST_BYTES_MAX, idleMs, totalMs: uploadMs });
-  const release = await pusher.slots.reads.take(address.repoId);
+  const release = await pusher.slots.reads.take(address.repoId, account);
   try {
     // It may have left while it waited in line.
     if (response.destroyed) throw new ClientGone(undefined);

@@ -1,0 +1,190 @@
+import { once } from 'node:events';
+import { connect, type Socket } from 'node:net';
+import { createToken, revokeToken, type CreatedToken, type Scope } from '@sluice/access';
+import { commitFiles, makeRepo, type Git } from '@sluice/testkit';
+import { beforeEach, expect, test, vi } from 'vitest';
+import { preamble, reportOf, send, sendPush, type RawAnswer } from './raw-push.ts';
+import { usePusher } from './use-pusher.ts';
+
+const pusher = usePusher();
+const OPERATOR = 'the-operator';
+
+let url: string;
+let work: Git;
+
+beforeEach(async () => {
+  await pusher.database.db.deleteFrom('repo').execute();
+  work = await makeRepo(`${pusher.folder}/work`);
+  await commitFiles(work, { 'a.txt': pusher.folder });
+});
+
+async function start(env: Record<string, string>): Promise<void> {
+  ({ url } = await pusher.start({ SLUICE_ACCOUNTS: 'required', SLUICE_TOKEN: OPERATOR, ...env }));
+}
+
+async function makeToken(name: string, ...scopes: Scope[]): Promise<CreatedToken> {
+  return await createToken(pusher.database.db, { name, repoPattern: 'a/*', scopes, expiresInDays: 1 });
+}
+
+function remote(repoId: string, token: string): string {
+  return `${url.replace('//', `//x:${token}@`)}/${repoId}.git`;
+}
+
+function basic(token: string): Record<string, string> {
+  return { authorization: `Basic ${Buffer.from(`x:${token}`).toString('base64')}` };
+}
+
+async function look(headers: Record<string, string> = {}, repoId = 'a/api'): Promise<RawAnswer> {
+  return await send(`${url}/${repoId}.git/info/refs?service=git-upload-pack`, { headers });
+}
+
+async function refusals(): Promise<string[]> {
+  const { text } = await send(`${url}/_metrics`, { headers: basic(OPERATOR) });
+  return [...text.matchAll(/^sluice_refusals_total\{reason="([^"]+)"\} \d+$/gm)].map(([, reason]) => reason!);
+}
+
+/** A push that has begun and does not go on. */
+function beginPush(repoId: string, token: string): Socket {
+  const socket = connect(Number(new URL(url).port), '127.0.0.1');
+  socket.on('error', () => {});
+  const headers = { host: '127.0.0.1', 'content-length': '1000000', ...basic(token) };
+  const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`);
+  socket.write(
+    `POST /${repoId}.git/git-receive-pack HTTP/1.1\r\n${lines.join('')}content-type: application/x-git-receive-pack-request\r\n\r\n`,
+  );
+  return socket;
+}
+
+test('an address that asks too often is told when to come back, before anybody asks who it is', async () => {
+  await start({ SLUICE_ADDRESS_PER_MINUTE: '3', SLUICE_PROXY_HOPS: '1' });
+  const from = (address: string) => ({ 'x-forwarded-for': `1.2.3.4, ${address}` });
+  for (let n = 0; n < 3; n += 1) expect((await look(from('192.0.2.1'))).status).toBe(401);
+  const refused = await look({ ...from('192.0.2.1'), ...basic(OPERATOR) });
+  expect(refused).toMatchObject({ status: 429, headers: { 'retry-after': expect.stringMatching(/^\d+$/) } });
+  expect(Number(refused.headers['retry-after'])).toBeLessThanOrEqual(20);
+  expect(refused.text).toMatch(
+    /^expected at most 3 requests a minute from one address \(SLUICE_ADDRESS_PER_MINUTE\), got more; try again in \d+ s\n$/,
+  );
+  expect((await look(from('192.0.2.2'))).status).toBe(401);
+  // Pushes are counted apart, and health is not counted at all.
+  expect((await sendPush(`${url}/a/api.git`, Buffer.alloc(0), from('192.0.2.1'))).status).toBe(401);
+  for (let n = 0; n < 5; n += 1) expect((await send(`${url}/_health`)).status).toBe(200);
+  expect(await refusals()).toEqual(expect.arrayContaining(['credentials', 'address_rate']));
+});
+
+test('stock git shows why its address is refused', async () => {
+  await start({ SLUICE_ADDRESS_PER_MINUTE: '1' });
+  await look();
+  const { code, stderr } = await work.attempt(['ls-remote', remote('a/api', OPERATOR)]);
+  expect(code).not.toBe(0);
+  expect(stderr).toContain('remote: expected at most 1 requests a minute from one address');
+  expect(stderr).toContain('429');
+});
+
+test('who runs the server or its effects is not counted', async () => {
+  await start({
+    SLUICE_ADDRESS_PER_MINUTE: '2',
+    SLUICE_ADDRESS_AT_ONCE: '2',
+    SLUICE_ACCOUNT_PER_MINUTE: '2',
+  });
+  await work(['push', '--quiet', remote('a/api', OPERATOR), 'main']);
+  const { token } = await createToken(pusher.database.db, {
+    name: 'dispatcher',
+    repoPattern: '*',
+    scopes: ['read', 'worker'],
+    expiresInDays: null,
+  });
+  for (let n = 0; n < 5; n += 1) {
+    expect((await look(basic(OPERATOR))).status).toBe(200);
+    expect((await look(basic(token))).status).toBe(200);
+  }
+});
+
+test('an account that asks too often hears it for each ref of its push, and others go on', async () => {
+  await start({ SLUICE_ACCOUNT_PER_MINUTE: '2' });
+  const [alice, again, bob] = [
+    await makeToken('alice', 'write'),
+    await makeToken('alice', 'admin'),
+    await makeToken('bob', 'write'),
+  ];
+  await work(['push', '--quiet', remote('a/api', alice.token), 'main']);
+  const opening = preamble([{ new: 'a'.repeat(40), name: 'refs/heads/main' }]);
+  const answer = await sendPush(`${url}/a/api.git`, opening, basic(again.token));
+  expect(answer.status).toBe(200);
+  expect(reportOf(answer)).toMatch(
+    /ng refs\/heads\/main expected at most 2 requests a minute from one account \(SLUICE_ACCOUNT_PER_MINUTE\), got more; try again in \d+ s\n/,
+  );
+  const { stderr } = await work.attempt(['push', remote('a/api', alice.token), 'main:other']);
+  expect(stderr).toContain('remote: expected at most 2 requests a minute from one account');
+  await work(['push', '--quiet', remote('a/api', bob.token), 'main:other']);
+  await work(['ls-remote', '--quiet', remote('a/api', alice.token)]);
+  expect(await refusals()).toContain('account_rate');
+});
+
+test('a token that opens nothing uses up nothing of its account or of a repository', async () => {
+  await start({ SLUICE_ACCOUNT_PER_MINUTE: '1', SLUICE_REPO_PER_MINUTE: '1' });
+  await work(['push', '--quiet', remote('a/api', OPERATOR), 'main']);
+  const [alice, lost] = [await makeToken('alice', 'read'), await makeToken('alice', 'read')];
+  await revokeToken(pusher.database.db, lost.tokenId);
+  for (let n = 0; n < 3; n += 1) {
+    expect((await look(basic(lost.token))).status).toBe(401);
+    expect((await look(basic(alice.token), 'b/api')).status).toBe(403);
+  }
+  expect((await look(basic(alice.token))).status).toBe(200);
+  expect((await look(basic(alice.token))).status).toBe(429);
+});
+
+test('a repository that is asked for too often is refused to everybody who is counted', async () => {
+  await start({ SLUICE_REPO_PER_MINUTE: '1' });
+  await work(['push', '--quiet', remote('a/api', OPERATOR), 'main']);
+  await work(['push', '--quiet', remote('a/web', OPERATOR), 'main']);
+  const [alice, bob] = [await makeToken('alice', 'read'), await makeToken('bob', 'read')];
+  expect((await look(basic(alice.token))).status).toBe(200);
+  expect((await look(basic(bob.token))).text).toContain(
+    'requests a minute to one repository (SLUICE_REPO_PER_MINUTE)',
+  );
+  expect((await look(basic(bob.token), 'a/web')).status).toBe(200);
+  expect((await look(basic(OPERATOR))).status).toBe(200);
+});
+
+test.each([
+  ['address', { SLUICE_ADDRESS_AT_ONCE: '2' }, 429],
+  ['account', { SLUICE_ACCOUNT_AT_ONCE: '2' }, 200],
+  ['repository', { SLUICE_REPO_AT_ONCE: '2' }, 200],
+])('one %s has a limited number of pushes under way', async (name, env, status) => {
+  await start(env);
+  const { token } = await makeToken('alice', 'write');
+  const held = [beginPush('a/api', token), beginPush('a/api', token)];
+  const opening = preamble([{ new: 'a'.repeat(40), name: 'refs/heads/main' }]);
+  const push = () => sendPush(`${url}/a/api.git`, opening, basic(token));
+  const reason = new RegExp(
+    `expected at most 2 requests at once (?:from|to) one ${name} \\(\\w+_AT_ONCE\\), got more`,
+  );
+  const refused = await vi.waitFor(
+    async () => {
+      const answer = await push();
+      expect(answer.text).toMatch(reason);
+      return answer;
+    },
+    { timeout: 20_000, interval: 20 },
+  );
+  expect(refused.status).toBe(status);
+  if (status === 429) expect(refused.headers).toMatchObject({ 'retry-after': '5' });
+  // Fetches are counted apart.
+  expect((await look(basic(token))).status).toBe(404);
+  for (const socket of held) {
+    socket.destroy();
+    await once(socket, 'close');
+  }
+  await vi.waitFor(async () => expect((await push()).text).not.toMatch(reason), {
+    timeout: 20_000,
+    interval: 20,
+  });
+});
+
+test('a proxy that nobody told of is noticed once', async () => {
+  await start({});
+  for (let n = 0; n < 3; n += 1) await look({ 'x-forwarded-for': '192.0.2.1' });
+  const noticed = pusher.events.filter(({ event }) => event === 'proxy_not_expected');
+  expect(noticed).toEqual([{ event: 'proxy_not_expected', setting: 'SLUICE_PROXY_HOPS' }]);
+});
