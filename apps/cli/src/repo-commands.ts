@@ -1,6 +1,9 @@
 import { assertStorable, type DB } from '@sluice/db';
+import { readRepo } from '@sluice/ref-store';
 import { sql, type Kysely } from 'kysely';
 import { CommandError } from './command-error.ts';
+import { ObjectStore } from './object-store.ts';
+import { formatBytes, formatInstant } from './repo-list-command.ts';
 import { printableLine, type Terminal } from './terminal.ts';
 import { withDatabase } from './with-database.ts';
 
@@ -12,10 +15,13 @@ export interface RepoChanges {
   readonly isPaused?: boolean;
 }
 
-/** `sluice repo show`: the limits of a repository and where its log of pushes stands. */
+/** `sluice repo show`: the limits of a repository, where its log of pushes stands, and what is on this machine's disk. */
 export async function showRepo(terminal: Terminal, repoId: string): Promise<void> {
   assertRepoId(repoId);
-  const text = await withDatabase(terminal, (db) => describeRepo(db, repoId));
+  const text = await withDatabase(terminal, async (db) => {
+    const limits = await describeRepo(db, repoId);
+    return limits === undefined ? undefined : limits + (await describeDisk(terminal, db, repoId));
+  });
   if (text === undefined) {
     throw new CommandError(
       `there is no repository called ${repoId}`,
@@ -76,7 +82,27 @@ async function describeRepo(db: Kysely<DB>, repoId: string): Promise<string | un
     ['pushes', String(repo.op_seq)],
     ['last push', repo.op_tip ?? 'none yet'],
   ];
+  return describeFacts(facts);
+}
+
+function describeFacts(facts: readonly (readonly [name: string, value: string])[]): string {
   return facts.map(([name, value]) => `${name.padEnd(11)} ${printableLine(value)}\n`).join('');
+}
+
+async function describeDisk(terminal: Terminal, db: Kysely<DB>, repoId: string): Promise<string> {
+  const store = new ObjectStore(terminal);
+  const state = await readRepo(db, repoId);
+  if (state === undefined || state.refsVersion === 0n || !(await store.isHere())) return '';
+  const repo = { repoId, objectFormat: state.objectFormat };
+  const use = await store.diskUse(repo);
+  const { refs, lost } = await store.check(db, repo, { isDeep: false });
+  return describeFacts([
+    ['refs', lost.length === 0 ? String(refs) : `${refs}, ${lost.length} without their object: withheld`],
+    ['folder', store.folderOf(repo)],
+    ['packs', use === null ? 'none: the folder is gone' : `${use.packs}, ${formatBytes(use.bytes)}`],
+    ['tidied', use?.prunedAt ? formatInstant(use.prunedAt) : 'not yet'],
+    ...(use?.lostPushes ?? []).map((line) => ['lost', line] as const),
+  ]);
 }
 
 /** Fails for what is no name of a repository. */

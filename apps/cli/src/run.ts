@@ -9,7 +9,10 @@ import { setLimit, showLimit } from './limit-commands.ts';
 import { migrateDatabase } from './migrate-command.ts';
 import { showPolicy } from './policy-command.ts';
 import { showQueue, type QueueOptions } from './queue-command.ts';
+import { checkRepos, type CheckOptions } from './repo-check-command.ts';
 import { setRepo, showRepo, type RepoChanges } from './repo-commands.ts';
+import { dropLostRefs, type DropLostOptions } from './repo-drop-lost-command.ts';
+import { listRepos } from './repo-list-command.ts';
 import { cancelEffect, rerun } from './steer-commands.ts';
 import type { Terminal } from './terminal.ts';
 import { newToken, showTokens, withdrawToken } from './token-commands.ts';
@@ -129,10 +132,27 @@ function addQueueCommands(program: Command, terminal: Terminal): void {
 }
 
 function addRepoCommands(program: Command, terminal: Terminal): void {
-  const repo = program.command('repo').description('limits of a repository');
+  const repo = program.command('repo').description('repositories: their limits and their objects');
+  repo
+    .command('list')
+    .description("the repositories by name, and what each takes on this machine's disk")
+    .option('--limit <n>', 'how many', whole(1, 10_000), 100)
+    .option('--after <repo>', 'only those whose names come after this one')
+    .action((options: { limit: number; after?: string }) => listRepos(terminal, options));
+  repo
+    .command('check [repo]')
+    .description("fail if an object that a ref names is not on this machine's disk")
+    .addOption(new Option('--all', 'every repository'))
+    .option('--deep', 'look for everything that the refs reach, too')
+    .action((repoId: string | undefined, options: CheckOptions) => checkRepos(terminal, repoId, options));
+  repo
+    .command('drop-lost <repo>')
+    .description('delete the refs whose objects are gone for good')
+    .option('--yes', 'do it; without it, only say which')
+    .action((repoId: string, options: DropLostOptions) => dropLostRefs(terminal, repoId, options));
   repo
     .command('show <repo>')
-    .description('its limits')
+    .description('its limits, its log and its objects')
     .action((repoId: string) => showRepo(terminal, repoId));
   repo
     .command('set <repo>')
