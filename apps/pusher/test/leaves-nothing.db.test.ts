@@ -6,22 +6,25 @@ import { join } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
 import { gzipSync } from 'node:zlib';
 import { loadServerKey } from '@sluice/ref-store';
-import { commitFiles, defineEffect, gitIn, makeRepo, type Git } from '@sluice/testkit';
+import {
+  commitFileAt,
+  commitFiles,
+  defineEffect,
+  gitIn,
+  makeCertificate,
+  makeKey,
+  makeRepo,
+  signingWith,
+  type CertificateParts,
+  type Git,
+} from '@sluice/testkit';
 import { beforeEach, expect, test } from 'vitest';
 import { repoFolder } from '../src/git/repo-folder.ts';
 import { NONCE_SECONDS_MAX, nonceSeed } from '../src/push/certificate-nonce.ts';
 import { encodePkt, FLUSH } from '../src/wire/pkt-line.ts';
 import { everythingOf, type Everything } from './everything-of.ts';
 import { packOf } from './pack-of.ts';
-import {
-  commitFileAt,
-  makeCertificate,
-  makeKey,
-  nonceOf,
-  signedPreamble,
-  signingWith,
-  type CertificateParts,
-} from './push-certificate.ts';
+import { nonceOf, signedPreamble } from './push-certificate.ts';
 import { preamble, sendPush } from './raw-push.ts';
 import { usePusher } from './use-pusher.ts';
 

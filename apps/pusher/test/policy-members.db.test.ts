@@ -2,12 +2,11 @@ import { globSync } from 'node:fs';
 import { request } from 'node:http';
 import { text } from 'node:stream/consumers';
 import { table } from '@sluice/db';
-import { commitFiles } from '@sluice/testkit';
+import { commitFileAt, commitFiles, makeKey, signingWith, type SigningKey } from '@sluice/testkit';
 import { sql } from 'kysely';
 import { beforeEach, expect, test, vi } from 'vitest';
 import { closeCommitGate } from './commit-gate.ts';
 import { packOf } from './pack-of.ts';
-import { commitFileAt, makeKey, signingWith, type SigningKey } from './push-certificate.ts';
 import { preamble, reportOf } from './raw-push.ts';
 import { COMPANY, useGovernedRepo } from './use-governed-repo.ts';
 

@@ -1,6 +1,5 @@
-import { commitFiles, gitIn } from '@sluice/testkit';
+import { commitFileAt, commitFiles, gitIn } from '@sluice/testkit';
 import { expect, test } from 'vitest';
-import { commitFileAt } from './push-certificate.ts';
 import { preamble, reportOf, sendPush } from './raw-push.ts';
 import { COMPANY, useGovernedRepo } from './use-governed-repo.ts';
 

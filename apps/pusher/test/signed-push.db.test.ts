@@ -5,22 +5,24 @@ import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { createToken } from '@sluice/access';
 import { loadServerKey } from '@sluice/ref-store';
-import { commitFiles, defineEffect, makeRepo, type Git } from '@sluice/testkit';
+import {
+  commitFileAt,
+  commitFiles,
+  defineEffect,
+  makeCertificate,
+  makeKey,
+  makeRepo,
+  signingWith,
+  verifiesOutside,
+  type CertificateParts,
+  type Git,
+  type SigningKey,
+} from '@sluice/testkit';
 import { beforeEach, expect, test, vi } from 'vitest';
 import { repoFolder } from '../src/git/repo-folder.ts';
 import { NONCE_SECONDS_MAX, nonceSeed } from '../src/push/certificate-nonce.ts';
 import { packOf } from './pack-of.ts';
-import {
-  commitFileAt,
-  makeCertificate,
-  makeKey,
-  nonceOf,
-  signedPreamble,
-  signingWith,
-  verifiesOutside,
-  type CertificateParts,
-  type SigningKey,
-} from './push-certificate.ts';
+import { nonceOf, signedPreamble } from './push-certificate.ts';
 import { EMPTY_PACK, reportOf, sendPush } from './raw-push.ts';
 import { usePusher } from './use-pusher.ts';
 

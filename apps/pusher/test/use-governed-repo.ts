@@ -1,7 +1,6 @@
 import { createToken, type Scope } from '@sluice/access';
-import { commitFiles, defineEffect, makeRepo, type Git, type GitResult } from '@sluice/testkit';
+import { commitFileAt, commitFiles, defineEffect, makeRepo, type Git, type GitResult } from '@sluice/testkit';
 import { beforeEach, expect } from 'vitest';
-import { commitFileAt } from './push-certificate.ts';
 import { usePusher, type PusherFixture } from './use-pusher.ts';
 
 /** A repository with a branch and a definition, on a pusher with accounts, and who pushes to it. */

@@ -70,6 +70,15 @@ export async function commitFiles(
   return await git(['rev-parse', 'HEAD']);
 }
 
+/** Stores a commit with one file at a ref of the local repository. */
+export async function commitFileAt(git: Git, ref: string, file: string, text: string): Promise<string> {
+  const blob = await git(['hash-object', '-w', '--stdin'], { input: text });
+  const tree = await git(['mktree'], { input: `100644 blob ${blob}\t${file}\n` });
+  const commit = await git(['commit-tree', tree, '-m', `Set ${ref}`]);
+  await git(['update-ref', ref, commit]);
+  return commit;
+}
+
 /** Stores an effect definition at `refs/meta/effects/<name>` of the local repository and returns its commit. */
 export async function defineEffect(git: Git, name: string, effectYaml: string): Promise<string> {
   const ref = `refs/meta/effects/${name}`;

@@ -1,5 +1,6 @@
 export { freePort } from '@sluice/local-postgres';
 export {
+  commitFileAt,
   commitFiles,
   defineEffect,
   gitIn,
@@ -8,6 +9,14 @@ export {
   type GitOptions,
   type GitResult,
 } from './git.ts';
+export {
+  makeCertificate,
+  makeKey,
+  signingWith,
+  verifiesOutside,
+  type CertificateParts,
+  type SigningKey,
+} from './signing.ts';
 export { spawnApp, type SpawnAppOptions, type SpawnedApp } from './spawn-app.ts';
 export { PGBOUNCER_CONNECTIONS, startPgBouncer, type PgBouncer } from './start-pgbouncer.ts';
 export { startTcpProxy, type TcpProxy } from './tcp-proxy.ts';
