@@ -56,6 +56,14 @@ test('every link between documents leads somewhere', () => {
   expect(broken).toEqual([]);
 });
 
+test('every row of the crash matrix has a test', () => {
+  const matrix = read('docs/crash-matrix.md')
+    .split('\n')
+    .filter((line) => /^\| \d+ /.test(line));
+  expect(matrix.length).toBeGreaterThan(20);
+  expect(matrix.filter((line) => !/\]\([^)]+\.test\.ts\)/.test(line))).toEqual([]);
+});
+
 test('every definition in docs/effects.md is one', () => {
   const examples = [...read('docs/effects.md').matchAll(/```yaml\n([\s\S]*?)```/g)].map((match) => match[1]!);
   expect(examples.length).toBeGreaterThan(2);
