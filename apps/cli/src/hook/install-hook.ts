@@ -3,6 +3,7 @@ import {
   adoptedAs,
   createHookLog,
   openAdopted,
+  requireGit,
   writeAdoptedConfig,
   type AdoptedRepository,
 } from '@sluice/pusher/adopted';
@@ -33,6 +34,7 @@ export async function installHook(terminal: Terminal, path: string, options: Ins
   assertRepoId(repoId);
   const repository = await findRepository(terminal, path);
   const { folder, objectFormat } = repository;
+  await requireGit(folder);
   await assertAdoptable(repository);
   await assertNoOtherHook(repository);
   await readDiskRefs(repository);
@@ -100,6 +102,6 @@ function describe(
   { pushId, refs }: Imported,
   { folder, repoId }: { folder: string; repoId: string },
 ): string {
-  const what = pushId === null ? 'the refs were known already' : `${refs} refs, push ${pushId}`;
-  return `${folder} is ${repoId}: ${what}\n`;
+  const what = refs === 0 ? 'it has no refs yet' : 'its refs were known already';
+  return `${folder} is ${repoId}: ${pushId === null ? what : `push ${pushId} has its refs`}\n`;
 }

@@ -60,7 +60,8 @@ export async function sync(repository: BareRepository, adopted: AdoptedRepositor
     (name) =>
       `${printableLine(name)}: ${before.get(name) ?? 'nothing'} became ${after.get(name) ?? 'nothing'}`,
   );
-  return [...lines, `${repoId}: ${after.size} refs on disk, as in the database`, ''].join('\n');
+  const count = `${after.size} ref${after.size === 1 ? '' : 's'}`;
+  return [...lines, `${repoId}: ${count} on disk, as in the database`, ''].join('\n');
 }
 
 async function listRefs({ folder, git }: BareRepository): Promise<Map<string, string>> {

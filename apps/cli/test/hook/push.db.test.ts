@@ -22,7 +22,7 @@ test('the refs that are there are imported, and a push is one commit of refs, re
 
   const installed = await install();
   expect(installed).toMatchObject({ code: 0, stderr: '' });
-  expect(installed.stdout).toMatch(/ is adopted\/r\d+: 4 refs, push [0-9a-f]{40}\n/);
+  expect(installed.stdout).toMatch(/ is adopted\/r\d+: push [0-9a-f]{40} has its refs\n/);
   expect(await known()).toEqual(before);
   expect(await onDisk()).toEqual(before);
 
@@ -81,16 +81,18 @@ test('force, delete, push options, and what is refused is refused whole', async 
   expect(Object.keys(await onDisk())).toEqual(['refs/heads/main', 'refs/meta/effects/test']);
 
   const before = await known();
-  for (const [refspec, reason] of [
-    ['main:refs/meta/results/test/x', 'deny updating a hidden ref'],
-    ['main:refs/heads/main/below', 'conflicts with the existing ref refs/heads/main'],
-    ['main^{tree}:refs/heads/tree', 'expected a commit on a branch, got a tree'],
-    ['main:refs/meta/effects/broken', 'expected a file effect.yaml in the commit'],
+  for (const [refspecs, reasons] of [
+    [['main:refs/meta/results/test/x'], ['deny updating a hidden ref']],
+    [['main:refs/heads/main/below'], ['conflicts with the existing ref refs/heads/main']],
+    [
+      ['main^{tree}:refs/heads/tree', 'main:refs/meta/effects/broken'],
+      ['expected a commit on a branch, got a tree', 'expected a file effect.yaml in the commit'],
+    ],
   ] as const) {
-    const refused = await push(['origin', 'main:fine', refspec]);
+    const refused = await push(['origin', 'main:fine', ...refspecs]);
     expect(refused.code).toBe(1);
-    expect(refused.stderr).toContain(reason);
-    expect(refused.stderr).toContain('not applied: another ref of this push was refused');
+    for (const reason of [...reasons, 'not applied: another ref of this push was refused'])
+      expect(refused.stderr).toContain(reason);
   }
   expect(await known()).toEqual(before);
   expect(await onDisk()).toEqual(before);
@@ -113,14 +115,15 @@ test('the rules that git leaves to proc-receive hold: deny settings, the current
   await install();
   const before = await known();
 
-  expect((await push(['origin', ':main'])).stderr).toContain('deletion of the current branch prohibited');
   await bare(['config', 'receive.denyDeletes', 'true']);
-  expect((await push(['origin', ':old'])).stderr).toContain('(deletion prohibited)');
-  await bare(['config', 'receive.denyDeletes', 'false']);
   await bare(['config', 'receive.denyNonFastForwards', 'true']);
   await work(['commit', '--quiet', '--amend', '--message=amended']);
-  expect((await push(['--force', 'origin', 'main'])).stderr).toContain('(non-fast-forward)');
+  const denied = await push(['--force', 'origin', 'main', ':old']);
+  expect(denied.stderr).toContain('main -> main (non-fast-forward)');
+  expect(denied.stderr).toContain('old (deletion prohibited)');
+  await bare(['config', 'receive.denyDeletes', 'false']);
   await bare(['config', '--unset', 'receive.denyNonFastForwards']);
+  expect((await push(['origin', ':main'])).stderr).toContain('deletion of the current branch prohibited');
   writeHook(
     'update',
     `echo "$1 by $SLUICE_PUSHER with \${DATABASE_URL-nothing}"; [ "$1" != refs/heads/closed ] && git cat-file -e HEAD`,

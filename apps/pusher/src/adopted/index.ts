@@ -1,3 +1,4 @@
+export { requireGit } from '../git/require-git.ts';
 export { writeAdoptedConfig } from './adopted-config.ts';
 export { ADOPTED, adoptedAs } from './adopted-folder.ts';
 export { createHookLog } from './hook-log.ts';
