@@ -1,8 +1,8 @@
-import { once } from 'node:events';
-import { pipeline, type Readable, type Writable } from 'node:stream';
+import { pipeline, type Readable } from 'node:stream';
 import { HOOK_PIPES, LIST_END, VERDICT_OK } from '../git/write-hooks.ts';
 import { NO_ROOM, saysNoRoom } from '../git/no-room.ts';
 import { startGit, type GitProcess } from '../git/start-git.ts';
+import { writeTo } from '../git/write-to.ts';
 import { HttpError } from '../http/http-error.ts';
 import { PktLineError } from '../wire/pkt-line.ts';
 import type { Command } from '../wire/preamble.ts';
@@ -120,7 +120,7 @@ async function feed(
     for await (const chunk of input) {
       if (git.stdin.destroyed) dropped += chunk.length;
       if (dropped > DROPPED_BYTES_MAX) return null;
-      await write(git.stdin, chunk);
+      await writeTo(git.stdin, chunk);
     }
     return null;
   } catch (error) {
@@ -130,14 +130,6 @@ async function feed(
     // After an error git sees the end of its input in the middle of a pack, and refuses it.
     git.stdin.end();
   }
-}
-
-async function write(stream: Writable, chunk: Buffer): Promise<void> {
-  if (stream.destroyed || stream.write(chunk)) return;
-  const waiting = new AbortController();
-  const options = { signal: waiting.signal };
-  await Promise.race([once(stream, 'drain', options), once(stream, 'close', options)]).catch(() => undefined);
-  waiting.abort();
 }
 
 async function copyOutput(

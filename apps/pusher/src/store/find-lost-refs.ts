@@ -1,9 +1,13 @@
 import { access } from 'node:fs/promises';
 import { join } from 'node:path';
+import { createInterface } from 'node:readline';
 import type { DB } from '@sluice/db';
-import { readRefs, type RefRow } from '@sluice/ref-store';
+import { iterateRefs, type RefRow } from '@sluice/ref-store';
 import type { Kysely } from 'kysely';
-import { lookUpObjects } from '../git/look-up-objects.ts';
+import { gitEnvironment } from '../git/git-environment.ts';
+import { startGit } from '../git/start-git.ts';
+import { writeTo } from '../git/write-to.ts';
+import { unavailable } from '../http/http-error.ts';
 
 /** How a repository's refs compare with its object store. */
 export interface RefCheck {
@@ -15,28 +19,79 @@ export interface RefCheck {
   example: RefRow | null;
 }
 
-/** Looks for the object of every ref, in one git process. Ends at objects that refs name; it does not walk from there. */
+const TIMEOUT_MS = 5 * 60_000;
+const CHUNK_CHARACTERS = 64 * 1024;
+/** Refs that were answered are let go in batches. */
+const ANSWERED_MAX = 10_000;
+
+/**
+ * Looks for the object of every ref, in one git process and with a bounded part of the refs in memory. Ends at the
+ * objects that refs name; it does not walk from there.
+ */
 export async function findLostRefs(
   db: Kysely<DB>,
   repoId: string,
   { folder, home }: { folder: string; home: string },
 ): Promise<RefCheck> {
-  const refs = await readRefs(db, repoId);
+  const check: RefCheck = { refs: 0, lost: 0, example: null };
+  const note = (ref: RefRow, isLost: boolean): void => {
+    check.refs += 1;
+    if (!isLost) return;
+    check.lost += 1;
+    check.example ??= ref;
+  };
   // Git does not even start without this folder.
-  const isThere = await access(join(folder, 'objects')).then(
+  if (await exists(join(folder, 'objects'))) await askGit(iterateRefs(db, repoId), { folder, home, note });
+  else for await (const ref of iterateRefs(db, repoId)) note(ref, true);
+  return check;
+}
+
+async function askGit(
+  refs: AsyncIterable<RefRow>,
+  { folder, home, note }: { folder: string; home: string; note: (ref: RefRow, isLost: boolean) => void },
+): Promise<void> {
+  const git = await startGit({
+    args: ['--git-dir', folder, 'cat-file', '--batch-check=%(objectname)', '--buffer'],
+    env: gitEnvironment({ home, config: [['safe.directory', folder]] }),
+  });
+  const timer = setTimeout(() => git.end('SIGKILL'), TIMEOUT_MS);
+  const asked: RefRow[] = [];
+  const ask = async (): Promise<void> => {
+    let chunk = '';
+    for await (const ref of refs) {
+      asked.push(ref);
+      chunk += `${ref.oid}\n`;
+      if (chunk.length < CHUNK_CHARACTERS) continue;
+      await writeTo(git.stdin, chunk);
+      chunk = '';
+    }
+    git.stdin.end(chunk);
+  };
+  const listen = async (): Promise<void> => {
+    let answered = 0;
+    for await (const line of createInterface({ input: git.stdout })) {
+      note(asked[answered]!, line.endsWith(' missing'));
+      answered += 1;
+      if (answered < ANSWERED_MAX) continue;
+      asked.splice(0, answered);
+      answered = 0;
+    }
+    asked.splice(0, answered);
+  };
+  try {
+    await Promise.all([ask(), listen()]);
+    const code = await git.exited;
+    if (code !== 0 || asked.length > 0)
+      throw unavailable('git could not read the repository', new Error(git.errors()));
+  } finally {
+    clearTimeout(timer);
+    git.end('SIGKILL');
+  }
+}
+
+async function exists(path: string): Promise<boolean> {
+  return await access(path).then(
     () => true,
     () => false,
   );
-  if (!isThere) return summarise(refs, refs);
-  const oids = [...new Set(refs.map(({ oid }) => oid))];
-  const found = await lookUpObjects(oids, { folder, home });
-  const missing = new Set(oids.filter((_, index) => found[index] === null));
-  return summarise(
-    refs,
-    refs.filter(({ oid }) => missing.has(oid)),
-  );
-}
-
-function summarise(refs: readonly RefRow[], lost: readonly RefRow[]): RefCheck {
-  return { refs: refs.length, lost: lost.length, example: lost[0] ?? null };
 }

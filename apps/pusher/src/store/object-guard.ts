@@ -33,8 +33,9 @@ const WITHHELD_LOGGED_MAX = 100;
 
 /**
  * Lets nobody read or push a repository while a ref names an object that is not on this server's disk. Looks at the
- * refs' objects when it first meets a repository, when a pack is gone, when git stumbled, and every ten minutes; in
- * between, a request costs one listing of the packs. Nothing is stored: the objects are back when they are back.
+ * refs' objects when it first meets a repository, when a pack is gone and when git stumbled; and every ten minutes, for
+ * which nobody waits. In between, a request costs one listing of the packs. Nothing is stored: the objects are back when
+ * they are back.
  */
 export class ObjectGuard {
   readonly #options: ObjectGuardOptions;
@@ -77,20 +78,22 @@ export class ObjectGuard {
     if (withheld !== undefined && this.#now() - withheld.checkedAt < RECHECK_MS) return withheld;
     const packs = await packNames(folder);
     const known = this.#findings.get(repoId);
-    if (
-      known !== undefined &&
-      packs !== null &&
-      this.#now() - known.checkedAt < TRUST_MS &&
-      [...known.packs].every((name) => packs.has(name))
-    ) {
-      known.packs = packs;
-      return known;
-    }
+    const check = (): Promise<Finding> => this.#checkOnce(repoId, folder, packs ?? new Set());
+    if (known === undefined || packs === null || ![...known.packs].every((name) => packs.has(name)))
+      return await check();
+    known.packs = packs;
+    // Nothing speaks for a loss, so nobody waits for this one; if it fails, the next request tries again.
+    if (this.#now() - known.checkedAt >= TRUST_MS) check().catch(() => undefined);
+    return known;
+  }
+
+  /** However many ask, there is one check at a time. */
+  #checkOnce(repoId: string, folder: string, packs: ReadonlySet<string>): Promise<Finding> {
     const running = this.#checks.get(repoId);
-    if (running !== undefined) return await running;
-    const check = this.#check(repoId, folder, packs ?? new Set()).finally(() => this.#checks.delete(repoId));
+    if (running !== undefined) return running;
+    const check = this.#check(repoId, folder, packs).finally(() => this.#checks.delete(repoId));
     this.#checks.set(repoId, check);
-    return await check;
+    return check;
   }
 
   async #check(repoId: string, folder: string, packs: ReadonlySet<string>): Promise<Finding> {
