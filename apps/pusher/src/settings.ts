@@ -22,6 +22,7 @@ export type Settings = Readonly<{
   reposMax: number;
   refsPerPushMax: number;
   pushBytesMax: number;
+  repoBytesMax: number | undefined;
   uploadMs: number;
   idleMs: number;
   gitProcesses: number;
@@ -107,6 +108,12 @@ export function readPusherSettings(env: Readonly<Record<string, string | undefin
         parse: integer({ min: 1, max: Number.MAX_SAFE_INTEGER }),
         default: 8 * 1024 ** 3,
         example: '8589934592',
+      },
+      repoBytesMax: {
+        name: 'SLUICE_REPO_BYTES',
+        parse: integer({ min: 1, max: Number.MAX_SAFE_INTEGER }),
+        default: undefined,
+        example: '10737418240',
       },
       uploadMs: {
         name: 'SLUICE_UPLOAD_MS',

@@ -163,6 +163,6 @@ test('uploads that announce themselves and fall silent keep nobody from pushing'
   await Promise.all(silent.map((socket) => once(socket, 'connect')));
   const quarantine = `${pusher.folder}/data/repos/*/*/objects/tmp_objdir-incoming-*`;
   await vi.waitFor(() => expect(globSync(quarantine)).toHaveLength(1), { timeout: 20_000, interval: 20 });
-  await work(['push', '--quiet', `${url}/busy.git`, 'main']);
+  await work(['push', '--quiet', `${url}/heard.git`, 'main']);
   for (const socket of silent) socket.destroy();
 });

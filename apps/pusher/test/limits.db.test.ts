@@ -30,6 +30,25 @@ test('a pack above the limit is refused while it is read, and stock git shows wh
   await work(['push', '--quiet', `${url}/size.git`, 'main']);
 });
 
+test('a push that would make its repository too large is refused, and deletes are not', async () => {
+  const { url } = await pusher.start({ SLUICE_REPO_BYTES: '300000' });
+  const work = await makeRepo(`${pusher.folder}/work`);
+  const add = async (name: string): Promise<string> =>
+    await commitFiles(work, { [name]: randomBytes(100_000).toString('latin1') });
+  await add('one.bin');
+  await work(['push', '--quiet', `${url}/full.git`, 'main', 'main:old']);
+  await add('two.bin');
+  await work(['push', '--quiet', `${url}/full.git`, 'main']);
+  await add('three.bin');
+  const refused = await work.attempt(['push', `${url}/full.git`, 'main']);
+  expect(refused.code).not.toBe(0);
+  expect(refused.stderr).toContain(
+    'remote: expected a repository of at most 300000 bytes (SLUICE_REPO_BYTES), got more with this push',
+  );
+  await work(['push', '--quiet', `${url}/full.git`, ':old']);
+  await work(['push', '--quiet', `${url}/other.git`, 'main~1:refs/heads/main']);
+});
+
 test('who sends on and on behind a pack that git has refused is cut off, and hears why', async () => {
   const { url } = await pusher.start();
   const opening = Buffer.concat([

@@ -23,7 +23,7 @@ async function start(limits: Partial<ConnectionLimits> = {}): Promise<Running> {
   const server = createGitServer(listener, { perAddress: null, onRefused, ...limits });
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
-  onTestFinished(() => void server.close().closeAllConnections());
+  onTestFinished(() => server.close().closeAllConnections());
   return { server, seen, refused: () => refused };
 }
 

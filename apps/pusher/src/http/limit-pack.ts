@@ -1,20 +1,43 @@
+import type { Settings } from '../settings.ts';
+import { listPacks } from '../store/list-packs.ts';
 import { HttpError } from './http-error.ts';
 
-/** Passes a push on, and ends it with an error once its pack is larger than `packBytesMax`. */
+export interface PackLimit {
+  bytesMax: number;
+  /** For who sends more. */
+  refusal: string;
+}
+
+/** How large the pack of a push may be. A dispatcher's result is never too much for its repository. */
+export async function packLimit(
+  { folder, claimRef }: { folder: string; claimRef: string | null },
+  { pushBytesMax, repoBytesMax }: Pick<Settings, 'pushBytesMax' | 'repoBytesMax'>,
+): Promise<PackLimit> {
+  if (repoBytesMax !== undefined && claimRef === null) {
+    const packs = await listPacks(folder);
+    const left = Math.max(
+      0,
+      packs.reduce((rest, { bytes }) => rest - bytes, repoBytesMax),
+    );
+    if (left < pushBytesMax) {
+      const refusal = `expected a repository of at most ${repoBytesMax} bytes (SLUICE_REPO_BYTES), got more with this push; ask for a larger limit`;
+      return { bytesMax: left, refusal };
+    }
+  }
+  const refusal = `expected a pack of at most ${pushBytesMax} bytes (SLUICE_PUSH_BYTES), got more; push fewer commits at once`;
+  return { bytesMax: pushBytesMax, refusal };
+}
+
+/** Passes a push on, and ends it with an error once its pack is too large. */
 export async function* limitPack(
   push: AsyncIterable<Buffer>,
-  { preambleBytes, packBytesMax }: { preambleBytes: number; packBytesMax: number },
+  { preambleBytes, limit }: { preambleBytes: number; limit: PackLimit },
 ): AsyncGenerator<Buffer, void, void> {
-  let left = preambleBytes + packBytesMax;
+  let left = preambleBytes + limit.bytesMax;
   for await (const chunk of push) {
     left -= chunk.length;
-    // Before git, which has the same limit, sees it: what git says leaves open what to do.
-    if (left < 0) {
-      throw new HttpError(
-        413,
-        `expected a pack of at most ${packBytesMax} bytes (SLUICE_PUSH_BYTES), got more; push fewer commits at once`,
-      );
-    }
+    // Before git, which has a limit as well, sees it: what git says leaves open what to do.
+    if (left < 0) throw new HttpError(413, limit.refusal);
     yield chunk;
   }
 }

@@ -29,7 +29,7 @@ import {
 import { countedAccount, type Caller, type Denial } from './caller.ts';
 import { countRefusal } from './count-refusal.ts';
 import { HttpError } from './http-error.ts';
-import { limitPack } from './limit-pack.ts';
+import { limitPack, packLimit } from './limit-pack.ts';
 import { readBody } from './read-body.ts';
 import { PREAMBLE_BYTES_MAX, readAhead, readOpening } from './read-opening.ts';
 import type { RepoAddress } from './route.ts';
@@ -112,6 +112,7 @@ export async function serveReceivePack(
     return await refuseEach(quotaFault);
   }
   await ensureRepoFolder(target.folder, address.repoId, target.objectFormat);
+  const limit = await packLimit(target, pusher.settings);
   const bytes = slots.hasRoom ? opening.bytes : await readAhead(body, opening.bytes);
   const release = await slots.take(address.repoId, countedAccount(caller)).catch(asHttpError);
   if (release instanceof HttpError) {
@@ -126,7 +127,7 @@ export async function serveReceivePack(
       repoQuota,
       admission,
       preamble,
-      input: limitPack(concat(bytes, body), { preambleBytes: preamble.bytes, packBytesMax: pushBytesMax }),
+      input: limitPack(concat(bytes, body), { preambleBytes: preamble.bytes, limit }),
       response,
     });
   } finally {
