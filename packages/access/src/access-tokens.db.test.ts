@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import { useTestDatabase } from '@sluice/testkit';
 import { sql } from 'kysely';
 import { expect, test } from 'vitest';
@@ -34,6 +35,30 @@ test('what is no token is not looked up, and one that was never made is not foun
   for (const text of [wrong, '', 'secret', `${token}x`, token.toUpperCase(), ` ${token}`, '\0']) {
     expect(await findToken(db, text)).toBeUndefined();
   }
+});
+
+test('what the database is asked says nothing about how near a guess was: one statement, and a hash in it', async () => {
+  const asked: string[] = [];
+  const db = database.db.withPlugin({
+    transformQuery: ({ node }) => {
+      asked.push(JSON.stringify(node));
+      return node;
+    },
+    transformResult: ({ result }) => Promise.resolve(result),
+  });
+  const { token } = await createToken(database.db, ALICE);
+  const swap = (at: number): string =>
+    token.slice(0, at) + (token[at] === 'A' ? 'B' : 'A') + token.slice(at + 1);
+  const guesses = [token, swap(token.length - 1), swap('sluice_'.length)];
+  for (const guess of guesses) await findToken(db, guess);
+  expect(asked).toHaveLength(guesses.length);
+  const shapes = asked.map((query, index) => {
+    expect(query).not.toContain(guesses[index]!.slice(-20));
+    const hash = JSON.stringify(createHash('sha256').update(guesses[index]!).digest());
+    expect(query).toContain(hash);
+    return query.replace(hash, 'HASH');
+  });
+  expect(new Set(shapes).size).toBe(1);
 });
 
 test('the look-up is one probe of an index, however many tokens there are', async () => {

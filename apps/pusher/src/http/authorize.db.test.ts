@@ -1,8 +1,11 @@
+import { timingSafeEqual } from 'node:crypto';
 import { createToken, revokeToken } from '@sluice/access';
 import type { IncomingMessage } from 'node:http';
 import { useTestDatabase } from '@sluice/testkit';
-import { expect, test } from 'vitest';
+import { expect, test, vi } from 'vitest';
 import { createAuthorizer, type Authorize } from './authorize.ts';
+
+vi.mock('node:crypto', { spy: true });
 
 const database = useTestDatabase();
 const LOOPBACK = '127.0.0.1';
@@ -67,6 +70,16 @@ test('the token is the password, whatever the user name, and it may hold colons'
   await expect(authorize(request({}))).rejects.toMatchObject(ASKS_FOR_A_PASSWORD);
   const bearer = request({ authorization: 'Bearer to:ken-é' });
   await expect(authorize(bearer)).rejects.toMatchObject(ASKS_FOR_A_PASSWORD);
+});
+
+test('a guess at the token is compared by its hash, whole, whatever it has in common with it', async () => {
+  const authorize = authorizer({ host: '0.0.0.0', token: 'secret' });
+  for (const guess of ['', 's', 'secre', 'secret', 'secret!', 'x'.repeat(5_000)]) {
+    vi.mocked(timingSafeEqual).mockClear();
+    await authorize(basic(`x:${guess}`)).catch(() => undefined);
+    const compared = vi.mocked(timingSafeEqual).mock.calls.map(([a, b]) => [a.byteLength, b.byteLength]);
+    expect(compared).toEqual([[32, 32]]);
+  }
 });
 
 test('with accounts, an access token is a password too, and only then', async () => {
