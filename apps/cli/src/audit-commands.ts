@@ -1,6 +1,6 @@
 import { Option, type Command } from 'commander';
 import { retireKey, showKeys } from './key-commands.ts';
-import { showOp } from './op-show-command.ts';
+import { showOp, type ShowOptions } from './op-show-command.ts';
 import { verifyOps, type VerifyOptions } from './op-verify-command.ts';
 import { rebuild, type RebuildOptions } from './rebuild-command.ts';
 import type { Terminal } from './terminal.ts';
@@ -10,8 +10,15 @@ export function addAuditCommands(program: Command, terminal: Terminal): void {
   const op = program.command('op').description('the signed records of accepted pushes');
   op.command('show <push>')
     .description('what a push changed, who pushed, when, and whether its record is good')
-    .option('--raw', "only the record's bytes: git hash-object -t commit --stdin gives the push id")
-    .action((push: string, options: { raw?: true }) => showOp(terminal, push, options));
+    .addOption(
+      new Option(
+        '--raw',
+        "only the record's bytes: git hash-object -t commit --stdin gives the push id",
+      ).conflicts(['edits', 'certificate']),
+    )
+    .addOption(new Option('--edits', 'only its edits, as the record has them').conflicts('certificate'))
+    .option('--certificate', 'only what was signed by who pushed, with the signature')
+    .action((push: string, options: ShowOptions) => showOp(terminal, push, options));
   op.command('verify [repo]')
     .description("recompute a repository's history and name the first record that does not fit")
     .addOption(new Option('--all', 'every repository'))

@@ -1,6 +1,9 @@
 import type { DB } from '@sluice/db';
 import {
+  encodeEdits,
+  formatOf,
   iteratePushes,
+  readObjects,
   readServerKeys,
   requestOf,
   verifyOpRecord,
@@ -12,8 +15,15 @@ import { CommandError } from './command-error.ts';
 import { printableLine, table, type Terminal } from './terminal.ts';
 import { withDatabase } from './with-database.ts';
 
+/** Asks for the bytes of one of the git objects that a record consists of, instead of a description. */
+export interface ShowOptions {
+  readonly raw?: true;
+  readonly edits?: true;
+  readonly certificate?: true;
+}
+
 /** `sluice op show`: a push as its record, the log and the reflog have it. */
-export async function showOp(terminal: Terminal, push: string, { raw }: { raw?: true }): Promise<void> {
+export async function showOp(terminal: Terminal, push: string, options: ShowOptions): Promise<void> {
   if (!/^[0-9a-f]{7,64}$/.test(push)) {
     throw new CommandError(
       `expected a push id or its first 7 or more digits, got ${JSON.stringify(push.slice(0, 80))}`,
@@ -22,11 +32,31 @@ export async function showOp(terminal: Terminal, push: string, { raw }: { raw?: 
   }
   const output = await withDatabase(terminal, async (db) => {
     const { repoId, logged } = await findPush(db, push);
-    if (raw !== true) return describe(repoId, logged, await readServerKeys(db));
-    if (logged.body !== null) return logged.body;
-    throw new CommandError(`push ${logged.pushId} has no record`, 'It was recorded by its id only.');
+    if (options.raw === true) return bytesOfRecord(logged);
+    if (options.edits === true) return encodeEdits(formatOf(logged.pushId), logged.edits);
+    if (options.certificate === true) return await readCertificate(db, repoId, logged);
+    return describe(repoId, logged, await readServerKeys(db));
   });
   terminal.stdout.write(output);
+}
+
+function bytesOfRecord({ pushId, body }: LoggedPush): Buffer {
+  if (body !== null) return body;
+  throw new CommandError(`push ${pushId} has no record`, 'It was recorded by its id only.');
+}
+
+async function readCertificate(
+  db: Kysely<DB>,
+  repoId: string,
+  { pushId, certOid }: LoggedPush,
+): Promise<Uint8Array> {
+  if (certOid === null) throw new CommandError(`nobody signed push ${pushId}`, 'See docs/members.md.');
+  const stored = (await readObjects(db, { repoId, oids: [certOid] })).get(certOid);
+  if (stored !== undefined) return stored.bytes;
+  throw new CommandError(
+    `the certificate of push ${pushId} is gone, or was changed`,
+    `Run sluice op verify ${repoId}.`,
+  );
 }
 
 /** Push ids are unique over all repositories, and the person who has one need not know where it belongs. */

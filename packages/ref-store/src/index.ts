@@ -5,8 +5,14 @@ export { hashObject, type ObjectKind } from './hash-object.ts';
 export { iteratePushes, type LoggedPush } from './iterate-pushes.ts';
 export { iterateRepos, type KnownRepo } from './iterate-repos.ts';
 export { lockRepo, type LockedRepo, type LockRepoOptions } from './lock-repo.ts';
-export { isOid, zeroOid, type ObjectFormat, type Oid } from './oid.ts';
-export { buildOpRecord, type GitObject, type OpRecord, type OpRecordInput } from './op-record.ts';
+export { formatOf, isOid, zeroOid, type ObjectFormat, type Oid } from './oid.ts';
+export {
+  buildOpRecord,
+  encodeEdits,
+  type GitObject,
+  type OpRecord,
+  type OpRecordInput,
+} from './op-record.ts';
 export { promoteObjects } from './promote-objects.ts';
 export { readKeptOids, type KeptOids, type ReadKeptOidsOptions } from './read-kept-oids.ts';
 export { checkPushOption } from './push-option.ts';

@@ -27,6 +27,15 @@ export interface VerifyLogOptions {
   repoId: string;
   /** Keys that may have signed, retired ones until they were. */
   trustedKeys: readonly Pick<RegisteredKey, 'publicKey' | 'retiredAt'>[];
+  /**
+   * What else has to hold for a push. Called for each, in the order of the log, with the refs as they were before it; the
+   * next is looked at once that resolved, while `problems` may go on.
+   */
+  alsoCheck?: (
+    db: Kysely<DB>,
+    push: LoggedPush,
+    refs: ReadonlyMap<string, Oid>,
+  ) => Promise<{ problems: Promise<string[]> }>;
   /** Called now and then with the number of op records looked at, and of those there are. */
   onProgress?: (progress: { records: number; total: bigint }) => void;
   /** Ends it with the signal's reason. */
@@ -35,6 +44,8 @@ export interface VerifyLogOptions {
 
 const PROBLEMS_MAX = 100;
 const PROGRESS_RECORDS = 200;
+/** Most pushes whose problems are still being looked for. */
+const CHECKS_AT_ONCE = 8;
 
 /**
  * Recomputes a repository's history: each op record is signed by a trusted key and follows the one before it, lists
@@ -46,7 +57,7 @@ export async function verifyLog(db: Kysely<DB>, options: VerifyLogOptions): Prom
     const trx = db.transaction().setIsolationLevel('repeatable read').setAccessMode('read only');
     return await trx.execute((inside) => verifyLog(inside, options));
   }
-  const { repoId, onProgress, signal } = options;
+  const { repoId, alsoCheck, onProgress, signal } = options;
   const problems: LogProblem[] = [];
   const report = (pushId: Oid | null, problem: string): void => {
     if (problems.length < PROBLEMS_MAX) problems.push({ pushId, problem });
@@ -55,21 +66,32 @@ export async function verifyLog(db: Kysely<DB>, options: VerifyLogOptions): Prom
   const refs = new Map<string, Oid>();
   let last: { seq: bigint; pushId: Oid | null } = { seq: 0n, pushId: null };
   let records = 0;
+  const checks: { pushId: Oid; own: string[]; others: Promise<string[]> }[] = [];
+  const finishOne = async (): Promise<void> => {
+    const { pushId, own, others } = checks.shift()!;
+    for (const problem of [...own, ...(await others)]) report(pushId, problem);
+  };
   for await (const record of iteratePushes(db, { repoId })) {
     if (records % PROGRESS_RECORDS === 0) {
       signal?.throwIfAborted();
       onProgress?.({ records, total: repo?.opSeq ?? 0n });
     }
     records++;
-    for (const problem of checkRecord(record, last, options)) report(record.pushId, problem);
+    const own = [...checkRecord(record, last, options)];
+    const also = await alsoCheck?.(db, record, refs);
     for (const { name, oldOid, newOid } of record.edits) {
-      if ((refs.get(name) ?? null) !== oldOid)
-        report(record.pushId, `the old value of ${name} is not what the log left`);
+      if ((refs.get(name) ?? null) !== oldOid) own.push(`the old value of ${name} is not what the log left`);
       if (newOid === null) refs.delete(name);
       else refs.set(name, newOid);
     }
+    const others = also?.problems ?? Promise.resolve([]);
+    // Not handled by then if this ends before it is its turn.
+    others.catch(() => undefined);
+    checks.push({ pushId: record.pushId, own, others });
+    if (checks.length === CHECKS_AT_ONCE) await finishOne();
     last = record;
   }
+  while (checks.length > 0) await finishOne();
   if (repo !== undefined && (repo.opTip !== last.pushId || repo.opSeq !== last.seq)) {
     report(
       null,

@@ -1,0 +1,152 @@
+import type { DB } from '@sluice/db';
+import {
+  keyOfSignature,
+  MEMBER_FILE,
+  MEMBER_PREFIX,
+  parseMember,
+  parsePushCertificate,
+  type Member,
+  type PushCertificate,
+} from '@sluice/effect-spec';
+import { readObjects, requestOf, sshKeygenVerifies, type LoggedPush, type Oid } from '@sluice/ref-store';
+import type { Kysely } from 'kysely';
+import { CommandError } from '../command-error.ts';
+import type { RepoObjects } from '../rebuild/repo-objects.ts';
+
+/** What a record has to show for a push that a member signed. */
+interface Signed {
+  /** The member's, as the record has it. */
+  name: string;
+  /** The public key that the certificate names. */
+  key: string;
+  certificate: PushCertificate;
+}
+
+const MEMBER_BYTES_MAX = 64 * 1024;
+
+/**
+ * Checks what the members of a repository signed: the certificate in a record is signed with the key that it names, this
+ * was a key of the member in the record, who was not revoked then, and what was signed is what the push did.
+ */
+export class SignedPushes {
+  readonly #repoId: string;
+  readonly #objects: RepoObjects;
+  /** Commits of the members, by ref, as the pushes so far left them. */
+  readonly #refs = new Map<string, Oid>();
+  /** By commit; null: it cannot be read. */
+  readonly #members = new Map<Oid, Member | null>();
+  #unread = 0;
+
+  constructor({ repoId, objects }: { repoId: string; objects: RepoObjects }) {
+    this.#repoId = repoId;
+    this.#objects = objects;
+  }
+
+  /** Signed pushes for which the members of their time cannot be read. */
+  get unread(): number {
+    return this.#unread;
+  }
+
+  /** To be called for every push, in the order of the log, with the refs before it. */
+  async check(
+    db: Kysely<DB>,
+    push: LoggedPush,
+    refs: ReadonlyMap<string, Oid>,
+  ): Promise<{ problems: Promise<string[]> }> {
+    const signed = await this.#readSigned(db, push);
+    const isSigned = signed !== null && typeof signed !== 'string';
+    const faults = isSigned
+      ? [...faultsOfText(signed, push, refs), ...(await this.#faultsOfKey(db, signed))]
+      : [];
+    for (const { name, newOid } of push.edits) {
+      if (!name.startsWith(MEMBER_PREFIX)) continue;
+      if (newOid === null) this.#refs.delete(name);
+      else this.#refs.set(name, newOid);
+    }
+    if (isSigned) return { problems: withSignature(signed, faults) };
+    return { problems: Promise.resolve(signed === null ? [] : [signed]) };
+  }
+
+  /** Null: nobody signed it. A text says why it cannot be what its record says. */
+  async #readSigned(db: Kysely<DB>, { certOid, signer }: LoggedPush): Promise<Signed | string | null> {
+    const [, name] = /^member:(.*)$/.exec(signer ?? '') ?? [];
+    if (certOid === null)
+      return name === undefined ? null : 'it names a member who signed, but no certificate';
+    if (name === undefined) return 'it has a certificate, but names no member who signed';
+    const stored = (await readObjects(db, { repoId: this.#repoId, oids: [certOid] })).get(certOid);
+    if (stored === undefined) return 'its certificate is not stored, or was changed';
+    const certificate = parsePushCertificate(Buffer.from(stored.bytes), { refsMax: Number.MAX_SAFE_INTEGER });
+    if (typeof certificate === 'string') return `its certificate cannot be read: ${certificate}`;
+    const key = keyOfSignature(certificate.signature);
+    return key === undefined ? 'its certificate is not signed with an SSH key' : { name, key, certificate };
+  }
+
+  /** Whose key it was before the push. One that any of its owners lost is lost for all of them. */
+  async #faultsOfKey(db: Kysely<DB>, { name, key }: Signed): Promise<string[]> {
+    await this.#load(db);
+    const members = [...this.#refs].map(([ref, oid]) => ({
+      owner: ref.slice(MEMBER_PREFIX.length),
+      member: this.#members.get(oid) ?? null,
+    }));
+    if (members.some(({ member }) => member === null)) {
+      this.#unread += 1;
+      return [];
+    }
+    const owners = members.filter(({ member }) => member?.keys.includes(key));
+    const revoked = owners.find(({ member }) => member?.revoked);
+    if (revoked !== undefined)
+      return [`it is signed with a key of ${revoked.owner}, who was revoked by then`];
+    const isOwn = owners.some(({ owner }) => owner === name);
+    return isOwn ? [] : [`it is signed with a key that was none of ${name} then`];
+  }
+
+  async #load(db: Kysely<DB>): Promise<void> {
+    const commits = [...this.#refs.values()].filter((oid) => !this.#members.has(oid));
+    if (commits.length === 0) return;
+    const files = await this.#objects.files(db, { commits, name: MEMBER_FILE, bytesMax: MEMBER_BYTES_MAX });
+    for (const oid of commits) {
+      const parsed = parseMember(files.get(oid) ?? '');
+      this.#members.set(oid, 'member' in parsed ? parsed.member : null);
+    }
+  }
+}
+
+/** Whether the member signed what the push did: every ref that changed, and nothing that did not come true. */
+function faultsOfText({ certificate }: Signed, push: LoggedPush, refs: ReadonlyMap<string, Oid>): string[] {
+  const edits = new Map(push.edits.map((edit) => [edit.name, edit]));
+  const names = certificate.commands.map(({ name }) => name.toString('utf8'));
+  const isDone = certificate.commands.every(({ oldOid, newOid }, index) => {
+    const [before, after] = [oidOf(oldOid), oidOf(newOid)];
+    const edit = edits.get(names[index]!);
+    if (edit === undefined) return (refs.get(names[index]!) ?? null) === after;
+    return edit.oldOid === before && edit.newOid === after;
+  });
+  const isSigned = push.edits.every(({ name }) => names.includes(name));
+  const recorded = push.body === null ? [] : requestOf(push.body).pushOptions;
+  // Records that were made before they had a place for push options have none.
+  const hasOptions = recorded.length === 0 || isSameList(recorded, certificate.pushOptions);
+  return [
+    ...(isDone && isSigned ? [] : ['its certificate is over other edits than its own']),
+    ...(hasOptions ? [] : ['its push options are not those that were signed']),
+  ];
+}
+
+function oidOf(digits: string): Oid | null {
+  return /^0+$/.test(digits) ? null : digits;
+}
+
+function isSameList(a: readonly string[], b: readonly string[]): boolean {
+  return a.length === b.length && a.every((one, index) => one === b[index]);
+}
+
+async function withSignature({ certificate, key }: Signed, faults: string[]): Promise<string[]> {
+  try {
+    if (await sshKeygenVerifies(certificate, key)) return faults;
+    return [...faults, 'its certificate is not signed with the key that it names'];
+  } catch (error) {
+    throw new CommandError(
+      `ssh-keygen, which checks signatures, could not be started: ${(error as NodeJS.ErrnoException).code}`,
+      'Install OpenSSH 8.2 or newer.',
+    );
+  }
+}
