@@ -286,14 +286,23 @@ test('row 11: a cache of refs from another history is replaced, whatever version
   const remote = `${url}/${repoId}.git`;
   await work(['push', '--quiet', remote, ...REFSPECS]);
   await untilCached(repoId, 1);
-  const packedRefs = join(repoFolderOf(repoId), 'packed-refs');
-  writeFileSync(
-    packedRefs,
-    `# pack-refs with: sorted sluice=1:${'f'.repeat(40)}:refs/heads/main \n${commit} refs/heads/ghost\n`,
-  );
-  const listed = await gitIn(scene.folder)(['ls-remote', remote]);
-  expect(listed).toContain('refs/heads/main');
-  expect(listed).not.toContain('ghost');
+  const reader = gitIn(scene.folder);
+  await reader(['ls-remote', remote]);
+  // Refs for most readers, and those for who asks for results as well.
+  for (const gitDir of [repoFolderOf(repoId), join(repoFolderOf(repoId), 'with-results')]) {
+    const packedRefs = join(gitDir, 'packed-refs');
+    const [header = ''] = readFileSync(packedRefs, 'utf8').split('\n');
+    const other = header.replace(/sluice=1:[0-9a-f]{40}/, `sluice=1:${'f'.repeat(40)}`);
+    expect(other).not.toBe(header);
+    writeFileSync(packedRefs, `${other}\n${commit} refs/heads/ghost\n`);
+  }
+  for (const listed of [
+    await reader(['ls-remote', '--heads', remote]),
+    await reader(['ls-remote', remote]),
+  ]) {
+    expect(listed).toContain('refs/heads/main');
+    expect(listed).not.toContain('ghost');
+  }
 });
 
 test('row 14: a lock that a dead process left on the refs is removed', async () => {

@@ -70,6 +70,6 @@ test('refs on disk that find no room: a push that needs none is accepted, and re
   );
   fill();
   const reader = gitIn(scene.folder);
-  expect((await reader.attempt(['ls-remote', remote])).stderr).toContain(NO_ROOM);
-  expect(await reader(['ls-remote', remote])).not.toContain('refs/heads/gone');
+  expect((await reader.attempt(['ls-remote', '--heads', remote])).stderr).toContain(NO_ROOM);
+  expect(await reader(['ls-remote', '--heads', remote])).not.toContain('refs/heads/gone');
 });

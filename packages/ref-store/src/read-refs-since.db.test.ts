@@ -59,6 +59,10 @@ test('what changed since a state of the log is the last change of each ref, in o
     'refs/meta/results0': oid(5),
     'refs/meta/members/ada': oid(7),
   });
+  expect(await since(states[0]!, { except: null })).toMatchObject({
+    'refs/heads/a': oid(6),
+    [`${results}ci/1`]: oid(3),
+  });
   expect(await since(states[0]!, { except: 'refs/heads/' })).toEqual({
     [`${results}ci/1`]: oid(3),
     'refs/meta/results0': oid(5),
@@ -80,9 +84,12 @@ test('the state comes with it, and whether a ref with a prefix exists', async ()
 test('a state that is not one of this history tells nothing', async () => {
   expect(await since(null)).toBeNull();
   expect(await since({ ...states[1]!, opTip: states[2]!.opTip })).toBeNull();
-  expect(await since({ ...states[1]!, opSeq: 3n })).toBeNull();
   expect(await since({ ...states[1]!, refsVersion: 1n })).toBeNull();
-  expect(await since({ ...states[3]!, opSeq: 9n, opTip: oid(9) })).toBeNull();
+  expect(await since({ ...states[1]!, opTip: null })).toBeNull();
+  expect(await since({ refsVersion: 9n, opTip: oid(9) })).toBeNull();
+  await push(database.db, { repoId: 'since/other', key, edits: [set('refs/heads/a', 1)] });
+  const other = (await readRepo(database.db, 'since/other'))!;
+  expect(await since(other)).toBeNull();
 });
 
 test('nor does one that lies too far back, by pushes or by changes', async () => {
@@ -93,11 +100,14 @@ test('nor does one that lies too far back, by pushes or by changes', async () =>
   await push(database.db, { ...other, key, edits: many });
   expect(await since(first, other)).toBeNull();
   expect(await since(first, { ...other, except: 'refs/heads/n1' })).not.toBeNull();
-  const old = { ...first, opSeq: first.opSeq - 1000n, refsVersion: first.refsVersion - 1000n };
-  await sql`update ${table('op_record')} set seq = ${old.opSeq} where push_id = ${first.opTip}`.execute(
-    database.db,
-  );
-  expect(await since(old, { ...other, except: 'refs/heads/' })).toBeNull();
+  const before = async (pushes: bigint): Promise<unknown> => {
+    await sql`update ${table('op_record')} set seq = ${2n - pushes} where push_id = ${first.opTip}`.execute(
+      database.db,
+    );
+    return await since({ ...first, refsVersion: 2n - pushes }, { ...other, except: 'refs/heads/' });
+  };
+  expect(await before(1000n)).toEqual({});
+  expect(await before(1001n)).toBeNull();
 });
 
 test('all refs but those with a prefix come in byte order', async () => {

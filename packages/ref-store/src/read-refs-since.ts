@@ -13,7 +13,7 @@ export interface RefChange {
 
 export interface RefsSince {
   state: RepoState;
-  /** Whether a ref with the prefix of `sought` exists. */
+  /** Whether a ref with the prefix `sought` exists. */
   isFound: boolean;
   /**
    * The last change of each ref that changed since, in no particular order; null: that cannot be told, since the earlier
@@ -25,11 +25,11 @@ export interface RefsSince {
 export interface ReadRefsSinceOptions {
   repoId: string;
   /** An earlier state of the same repository; null: none is known, and no changes are asked for. */
-  since: Pick<RepoState, 'refsVersion' | 'opSeq' | 'opTip'> | null;
-  /** Refs with this prefix are left out. */
-  except: string;
+  since: Pick<RepoState, 'refsVersion' | 'opTip'> | null;
+  /** Refs with this prefix are left out; null: none are. */
+  except: string | null;
   /** Another prefix, of refs that are only looked for. */
-  sought: string;
+  sought?: string;
 }
 
 /** Pushes, and edits of theirs, that are worth reading one by one; beyond that, reading all refs is. */
@@ -43,7 +43,7 @@ interface RefsSinceRow {
   op_seq: bigint | string;
   op_tip: Oid | null;
   is_found: boolean;
-  is_known: boolean;
+  known_seq: bigint | string | null;
   changes: [name: string, oid: Oid | null][] | null;
 }
 
@@ -71,14 +71,14 @@ export async function readRefsSince(
 }
 
 function changesOf(
-  { is_known: isKnown, changes }: RefsSinceRow,
+  { known_seq: knownSeq, changes }: RefsSinceRow,
   state: RepoState,
   since: ReadRefsSinceOptions['since'],
 ): RefChange[] | null {
   const edits = changes ?? [];
-  if (since === null || !isKnown || edits.length > CHANGES_MAX) return null;
+  if (since === null || knownSeq === null || edits.length > CHANGES_MAX) return null;
   // Each push raises both by one; if anything else did, the log does not tell what.
-  if (state.refsVersion - since.refsVersion !== state.opSeq - since.opSeq) return null;
+  if (state.refsVersion - since.refsVersion !== state.opSeq - BigInt(knownSeq)) return null;
   return [...new Map(edits)].map(([name, oid]) => ({ name, oid }));
 }
 
@@ -90,27 +90,28 @@ export function refsSinceQuery({
   sought,
 }: ReadRefsSinceOptions): RawBuilder<RefsSinceRow> {
   return sql<RefsSinceRow>`${PREPARED}
-    select r.object_format, r.head_ref, r.refs_version, r.op_seq, r.op_tip,
-      exists (select from ${table('ref')} f
-        where f.repo_id = r.repo_id and f.name >= ${sought} and f.name < ${endOfPrefix(sought)}) as is_found,
-      known.is_known,
+    select r.object_format, r.head_ref, r.refs_version, r.op_seq, r.op_tip, known.seq as known_seq,
+      ${isFound(sought)} as is_found,
       (select jsonb_agg(jsonb_build_array(e.name, e.new_oid) order by e.seq, e.reflog_id)
         from (
           -- Limits where planners could otherwise read a whole log: they know neither how long it is nor where it ends.
           select o.seq, l.reflog_id, l.name, l.new_oid
           from (select seq, push_id from ${table('op_record')}
-              where known.is_known and repo_id = r.repo_id and seq > ${since?.opSeq ?? 0n}
-              order by seq limit ${PUSHES_MAX}) o
+              where repo_id = r.repo_id and seq > known.seq order by seq limit ${PUSHES_MAX}) o
           cross join lateral (select reflog_id, name, new_oid from ${table('reflog')}
               where push_id = o.push_id and repo_id = r.repo_id
-                and not (name >= ${except} and name < ${endOfPrefix(except)})
+                and (${except}::text is null or not (name >= ${except} and name < ${except === null ? null : endOfPrefix(except)}))
               offset 0) l
           limit ${CHANGES_MAX + 1}) e) as changes
     from ${table('repo')} r
-    cross join lateral (
-      select r.op_seq <= ${(since?.opSeq ?? 0n) + BigInt(PUSHES_MAX)} and exists (
-        select from ${table('op_record')} o
-        where o.repo_id = r.repo_id and o.seq = ${since?.opSeq ?? null} and o.push_id = ${since?.opTip ?? null}
-      ) as is_known) known
+    left join lateral (select seq from ${table('op_record')}
+      where push_id = ${since?.opTip ?? null} and repo_id = r.repo_id and seq >= r.op_seq - ${PUSHES_MAX}::bigint
+      offset 0) known on true
     where r.repo_id = ${repoId}`;
+}
+
+function isFound(sought: string | undefined): RawBuilder<unknown> {
+  if (sought === undefined) return sql`false`;
+  return sql`exists (select from ${table('ref')} f
+    where f.repo_id = r.repo_id and f.name >= ${sought} and f.name < ${endOfPrefix(sought)})`;
 }

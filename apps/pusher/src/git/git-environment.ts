@@ -7,6 +7,8 @@ export interface GitEnvironmentOptions {
   config: readonly ConfigEntry[];
   /** What the client sent as `Git-Protocol`. */
   protocol?: string;
+  /** Where the objects are, if not where the refs are. */
+  objects?: string;
 }
 
 /**
@@ -14,7 +16,12 @@ export interface GitEnvironmentOptions {
  * must not change what a push means. Configuration is passed by variables and not by `-c`, so that hooks and the
  * processes that git starts see it as well.
  */
-export function gitEnvironment({ home, config, protocol }: GitEnvironmentOptions): Record<string, string> {
+export function gitEnvironment({
+  home,
+  config,
+  protocol,
+  objects,
+}: GitEnvironmentOptions): Record<string, string> {
   const environment: Record<string, string> = {
     PATH: process.env['PATH'] ?? '/usr/local/bin:/usr/bin:/bin',
     HOME: home,
@@ -33,5 +40,6 @@ export function gitEnvironment({ home, config, protocol }: GitEnvironmentOptions
     environment[`GIT_CONFIG_VALUE_${index}`] = value;
   }
   if (protocol !== undefined) environment['GIT_PROTOCOL'] = protocol;
+  if (objects !== undefined) environment['GIT_OBJECT_DIRECTORY'] = objects;
   return environment;
 }

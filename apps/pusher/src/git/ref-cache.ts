@@ -1,18 +1,47 @@
-import { open, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { DB } from '@sluice/db';
-import { readRefs, readRepo, type ObjectFormat, type RefRow, type RepoState } from '@sluice/ref-store';
+import { RESULT_PREFIX } from '@sluice/effect-spec';
+import {
+  readRefs,
+  readRefsExcept,
+  readRefsSince,
+  readRepo,
+  type ObjectFormat,
+  type RepoState,
+} from '@sluice/ref-store';
 import type { Kysely } from 'kysely';
 import { adoptedAs } from '../adopted/adopted-folder.ts';
 import { KeyedTurns } from '../keyed-turns.ts';
 import { withLockFile } from './folder-lock.ts';
+import {
+  BOOT,
+  changeRefs,
+  linesOf,
+  readHeader,
+  readLines,
+  writePackedRefs,
+  type PackedRefsHeader,
+  type RefView,
+} from './packed-refs.ts';
+import { ensureRefsFolder, ensureRepoFolder } from './repo-folder.ts';
 import { replaceFile } from './replace-file.ts';
-import { ensureRepoFolder, syncFolder } from './repo-folder.ts';
 
-/** A repository whose refs on disk are those of the database, as of the moment it was asked for or later. */
-export interface FreshRepo {
+/** A repository as it was at one moment, and where it is. */
+export interface OpenRepo {
   state: RepoState;
   folder: string;
+}
+
+/** A repository whose refs on disk are those of the database, as of the moment it was asked for or later. */
+export interface FreshRepo extends OpenRepo {
+  /** Where git finds the refs: the folder, or another one that has no objects. */
+  gitDir: string;
+}
+
+/** A repository that was pushed to, and may have been made by that. */
+export interface PushedRepo {
+  folder: string;
+  objectFormat: ObjectFormat;
 }
 
 /** Where a repository is on this machine. */
@@ -37,10 +66,17 @@ export interface RefCacheOptions {
   onLost?: (lost: LostState) => Promise<void>;
 }
 
+/** Where the refs are with results among them. */
+const WITH_RESULTS = 'with-results';
+
 /**
  * Keeps each bare repository's `packed-refs` and `HEAD` equal to the database, which is the truth. The first line of
  * `packed-refs` carries the version it was written from, as a word that git ignores, so the file cannot be newer or
- * older than what it says.
+ * older than what it says. A file that is behind is brought up to date at the price of what changed, by the log.
+ *
+ * There are as many results as effects ran, and no push or fetch of branches has use for them, so they are left out; who
+ * asks for them is served from a second folder, which holds refs alone and is behind until then. An adopted repository,
+ * which git serves by itself as well, has everything in one place, and on disk before anybody is answered.
  */
 export class RefCache {
   readonly #db: Kysely<DB>;
@@ -53,46 +89,94 @@ export class RefCache {
   }
 
   /** Brings the cache up to date; undefined if there is no such repository. */
-  async refresh(repoId: string): Promise<FreshRepo | undefined> {
+  async refresh(repoId: string, view: RefView = 'no-results'): Promise<FreshRepo | undefined> {
     const state = await readRepo(this.#db, repoId);
     if (state === undefined) return undefined;
     const folder = this.#options.folderOf(repoId, state.objectFormat);
     // Before an empty folder could take the place of one that was lost.
     await this.#options.admit?.(repoId, folder);
     await ensureRepoFolder(folder, repoId, state.objectFormat);
-    if ((await readStamp(folder)) === stampOf(state)) return { state, folder };
-    return await this.#turns.run(repoId, () => this.#rewrite(repoId, folder));
+    return await this.catchUp(repoId, { state, folder }, view);
   }
 
-  async #rewrite(repoId: string, folder: string): Promise<FreshRepo | undefined> {
+  /** Brings the cache of a repository that was opened at least up to the state that it had then. */
+  async catchUp(
+    repoId: string,
+    { state, folder }: OpenRepo,
+    view: RefView = 'no-results',
+  ): Promise<FreshRepo | undefined> {
+    const place = await placeOf(folder, view);
+    if (isOf(await readHeader(place.gitDir), state, place)) return { state, folder, gitDir: place.gitDir };
+    return await this.#turns.run(place.gitDir, () => this.#rewrite(repoId, place, state.objectFormat));
+  }
+
+  /** Brings the cache up to date after a push, which it is known to be behind of. */
+  async followPush(repoId: string, { folder, objectFormat }: PushedRepo): Promise<void> {
+    // Lets it see what the push brought.
+    await this.#options.admit?.(repoId, folder);
+    const place = await placeOf(folder, 'no-results');
+    await this.#turns.run(place.gitDir, () => this.#rewrite(repoId, place, objectFormat));
+  }
+
+  async #rewrite(repoId: string, place: Place, objectFormat: ObjectFormat): Promise<FreshRepo | undefined> {
+    const { folder, gitDir } = place;
+    if (gitDir !== folder) await ensureRefsFolder(gitDir, objectFormat);
     // The name git itself locks the file by, so that nothing else rewrites it meanwhile.
-    return await withLockFile(join(folder, 'packed-refs.lock'), async () => {
+    return await withLockFile(join(gitDir, 'packed-refs.lock'), async () => {
       // Read under the lock: whoever comes later writes something newer, never older.
-      const stamp = await readStamp(folder);
-      const found = await this.#readSnapshot(repoId, stamp);
+      const header = await readHeader(gitDir);
+      const found = await this.#read(repoId, place, header);
       if (found === undefined) return undefined;
-      const lost = lostState(stamp, found.state);
+      const { state, lines } = found;
+      const lost = lostState(header, state);
       if (lost !== null) await this.#options.onLost?.({ repoId, folder, ...lost });
-      if (found.refs !== null) await writeCache(folder, found.state, found.refs);
-      return { state: found.state, folder };
+      if (lines !== null) {
+        await writeHead(place, state, header);
+        await writePackedRefs(gitDir, headerOf(state, place), lines);
+      }
+      return { state, folder, gitDir };
     });
   }
 
-  /** State and refs of one instant; no refs if they are those of `stamp`. The transaction ends before anything is written. */
-  async #readSnapshot(
+  /** State and lines of one instant; no lines if they are those that are there. */
+  async #read(
     repoId: string,
-    stamp: string | null,
-  ): Promise<{ state: RepoState; refs: RefRow[] | null } | undefined> {
-    return await this.#db
-      .transaction()
-      .setIsolationLevel('repeatable read')
-      .setAccessMode('read only')
-      .execute(async (trx) => {
-        const state = await readRepo(trx, repoId);
-        if (state === undefined) return undefined;
-        return { state, refs: stampOf(state) === stamp ? null : await readRefs(trx, repoId) };
-      });
+    place: Place,
+    header: PackedRefsHeader | null,
+  ): Promise<{ state: RepoState; lines: Buffer | null } | undefined> {
+    const except = place.view === 'all' ? null : RESULT_PREFIX;
+    const since = header?.view === place.view ? sinceOf(header) : null;
+    if (since !== null) {
+      const found = await readRefsSince(this.#db, { repoId, since, except });
+      if (found === undefined) return undefined;
+      const { state, changes } = found;
+      if (isOf(header, state, place)) return { state, lines: null };
+      const lines = changes === null ? null : await readLines(place.gitDir, header!);
+      if (lines !== null) return { state, lines: changeRefs(lines, state.objectFormat, changes!) };
+    }
+    // The transaction ends before anything is written.
+    const snapshot = this.#db.transaction().setIsolationLevel('repeatable read').setAccessMode('read only');
+    return await snapshot.execute(async (trx) => {
+      const state = await readRepo(trx, repoId);
+      if (state === undefined) return undefined;
+      const refs = except === null ? await readRefs(trx, repoId) : await readRefsExcept(trx, repoId, except);
+      return { state, lines: linesOf(refs) };
+    });
   }
+}
+
+interface Place {
+  folder: string;
+  gitDir: string;
+  view: RefView;
+  /** Whether only this program serves what is there, which looks at the header first. */
+  isOurs: boolean;
+}
+
+async function placeOf(folder: string, view: RefView): Promise<Place> {
+  if ((await adoptedAs(folder)) !== null) return { folder, gitDir: folder, view: 'all', isOurs: false };
+  const gitDir = view === 'all' ? join(folder, WITH_RESULTS) : folder;
+  return { folder, gitDir, view, isOurs: true };
 }
 
 /** Names a state of the refs. The op record's id is part of it: after a failover a version may be used twice. */
@@ -100,40 +184,40 @@ function stampOf(state: RepoState): string {
   return `sluice=${state.refsVersion}:${state.opTip ?? 'none'}:${state.headRef}`;
 }
 
+function headerOf(state: RepoState, { view, isOurs }: Place): PackedRefsHeader {
+  // What only we serve need not be on disk: after a crash of the machine it counts for nothing.
+  return { stamp: stampOf(state), view, boot: isOurs ? BOOT : null };
+}
+
+function isOf(header: PackedRefsHeader | null, state: RepoState, place: Place): boolean {
+  const wanted = headerOf(state, place);
+  return header?.stamp === wanted.stamp && header.view === wanted.view && header.boot === wanted.boot;
+}
+
+function sinceOf({
+  stamp,
+}: PackedRefsHeader): { refsVersion: bigint; opTip: string; headRef: string } | null {
+  const [, version, opTip, headRef] = /^sluice=(\d+):([0-9a-f]+):(.+)$/.exec(stamp) ?? [];
+  if (version === undefined || opTip === undefined || headRef === undefined) return null;
+  return { refsVersion: BigInt(version), opTip, headRef };
+}
+
 /** A cache is never newer than the database, unless that lost what it had. */
-function lostState(stamp: string | null, state: RepoState): Pick<LostState, 'refsVersion' | 'pushId'> | null {
-  const [, version, pushId] = /^sluice=(\d+):([0-9a-f]+):/.exec(stamp ?? '') ?? [];
-  if (version === undefined || pushId === undefined || pushId === state.opTip) return null;
-  return BigInt(version) < state.refsVersion ? null : { refsVersion: BigInt(version), pushId };
+function lostState(
+  header: PackedRefsHeader | null,
+  state: RepoState,
+): Pick<LostState, 'refsVersion' | 'pushId'> | null {
+  const since = header === null ? null : sinceOf(header);
+  if (since === null || since.opTip === state.opTip || since.refsVersion < state.refsVersion) return null;
+  return { refsVersion: since.refsVersion, pushId: since.opTip };
 }
 
-const HEADER_BYTES_MAX = 2048;
-
-async function readStamp(folder: string): Promise<string | null> {
-  try {
-    await using file = await open(join(folder, 'packed-refs'), 'r');
-    const { buffer, bytesRead } = await file.read(Buffer.alloc(HEADER_BYTES_MAX), 0, HEADER_BYTES_MAX, 0);
-    return (
-      /^# pack-refs with: sorted (sluice=\S+) \n/.exec(buffer.toString('utf8', 0, bytesRead))?.[1] ?? null
-    );
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return null;
-    throw error;
-  }
-}
-
-async function writeCache(folder: string, state: RepoState, refs: readonly RefRow[]): Promise<void> {
-  const head = `ref: ${state.headRef}\n`;
-  const headPath = join(folder, 'HEAD');
+async function writeHead(
+  { gitDir, isOurs }: Place,
+  { headRef }: RepoState,
+  header: PackedRefsHeader | null,
+): Promise<void> {
   // Which branch is the default of an adopted repository is said there, with `git symbolic-ref`.
-  const isOurs = (await adoptedAs(folder)) === null;
-  if (isOurs && (await readFile(headPath, 'utf8').catch(() => '')) !== head)
-    await replaceFile(headPath, head);
-  // `sorted` only: with `peeled`, git would believe that a tag without a peeled line is no tag.
-  const lines = refs.map((ref) => `${ref.oid} ${ref.name}\n`);
-  await replaceFile(
-    join(folder, 'packed-refs'),
-    `# pack-refs with: sorted ${stampOf(state)} \n${lines.join('')}`,
-  );
-  await syncFolder(folder);
+  if (!isOurs || (header !== null && sinceOf(header)?.headRef === headRef)) return;
+  await replaceFile(join(gitDir, 'HEAD'), `ref: ${headRef}\n`);
 }

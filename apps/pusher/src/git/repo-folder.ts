@@ -1,9 +1,10 @@
 import { randomUUID } from 'node:crypto';
-import { lstat, mkdir, open, rename, rm, writeFile } from 'node:fs/promises';
+import { lstat, mkdir, open, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import type { ObjectFormat } from '@sluice/ref-store';
 import { adoptedAs } from '../adopted/adopted-folder.ts';
 import { HttpError } from '../http/http-error.ts';
+import { replaceFile } from './replace-file.ts';
 
 export { repoFolder } from '@sluice/ref-store';
 
@@ -49,14 +50,25 @@ export async function ensureRepoFolder(
   }
 }
 
+/** Makes what git takes for a repository, without a place for objects; does nothing if it is there already. */
+export async function ensureRefsFolder(gitDir: string, objectFormat: ObjectFormat): Promise<void> {
+  const config = join(gitDir, 'config');
+  if ((await readFile(config, 'utf8').catch(() => '')) === CONFIG[objectFormat]) return;
+  await mkdir(join(gitDir, 'refs'), { recursive: true });
+  await replaceFile(config, CONFIG[objectFormat]);
+}
+
 /** Makes a rename or a new entry in the folder durable. */
 export async function syncFolder(folder: string): Promise<void> {
   await using handle = await open(folder, 'r');
   await handle.sync();
 }
 
+// Neither results nor the newest pushes are sure to be among the refs on disk: whoever collects garbage by hand must not
+// take away what those name.
+const GC = '[gc]\n\tauto = 0\n\tpruneExpire = never\n';
+
 const CONFIG = {
-  sha1: '[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n\tbare = true\n',
-  sha256:
-    '[core]\n\trepositoryformatversion = 1\n\tfilemode = true\n\tbare = true\n[extensions]\n\tobjectformat = sha256\n',
+  sha1: `[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n\tbare = true\n${GC}`,
+  sha256: `[core]\n\trepositoryformatversion = 1\n\tfilemode = true\n\tbare = true\n[extensions]\n\tobjectformat = sha256\n${GC}`,
 };

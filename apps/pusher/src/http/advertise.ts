@@ -1,4 +1,5 @@
 import type { ServerResponse } from 'node:http';
+import { join } from 'node:path';
 import { gitEnvironment } from '../git/git-environment.ts';
 import { uploadPackConfiguration } from '../git/serve-configuration.ts';
 import { readGit } from '../git/read-git.ts';
@@ -8,8 +9,6 @@ import { advertisePush, noSuchRepository } from './advertise-push.ts';
 import { answer } from './answer.ts';
 import { ClientGone } from './read-body.ts';
 import type { RepoAddress, Service } from './route.ts';
-
-export { claimIsGone, noSuchRepository } from './advertise-push.ts';
 
 /** Answers `info/refs`: the refs as they are in the database now, and what the service can do. */
 export async function advertise(
@@ -36,12 +35,20 @@ async function advertiseFetch(
   try {
     // It may have left while it waited in line.
     if (response.destroyed) throw new ClientGone(undefined);
-    const repo = address.claimNumber === undefined ? await pusher.refs.refresh(address.repoId) : undefined;
+    // Version 2 lists refs when it is asked to. What is wrong with them is said here, where git shows the sentence.
+    const view = protocol === undefined ? 'all' : 'no-results';
+    const repo =
+      address.claimNumber === undefined ? await pusher.refs.refresh(address.repoId, view) : undefined;
     if (repo === undefined) throw noSuchRepository(address);
-    const config = uploadPackConfiguration(repo.folder);
+    const { folder, gitDir } = repo;
     return await readGit({
-      args: ['upload-pack', '--http-backend-info-refs', repo.folder],
-      env: gitEnvironment({ home: pusher.home, config, ...(protocol === undefined ? {} : { protocol }) }),
+      args: ['upload-pack', '--http-backend-info-refs', gitDir],
+      env: gitEnvironment({
+        home: pusher.home,
+        config: uploadPackConfiguration(gitDir),
+        objects: join(folder, 'objects'),
+        ...(protocol === undefined ? {} : { protocol }),
+      }),
       timeoutMs: ADVERTISE_MS,
       bytesMax: ADVERTISE_BYTES_MAX,
     });

@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { repoQuotaFault, type RepoQuota } from '@sluice/access';
-import { readRepo, type ObjectFormat } from '@sluice/ref-store';
+import { readRepo, type ObjectFormat, type RepoState } from '@sluice/ref-store';
 import { gitEnvironment } from '../git/git-environment.ts';
 import { saysNoRoom } from '../git/no-room.ts';
 import { ensureRepoFolder, repoFolder } from '../git/repo-folder.ts';
@@ -16,7 +16,7 @@ import { runReceivePack, type CertificateFacts } from '../push/receive-pack.ts';
 import { watchPrunes } from '../store/watch-prunes.ts';
 import { PreambleRefused, type Command, type Preamble } from '../wire/preamble.ts';
 import { encodeReport, type Report } from '../wire/report-status.ts';
-import { claimIsGone, noSuchRepository } from './advertise.ts';
+import { claimIsGone, noSuchRepository } from './advertise-push.ts';
 import {
   answer,
   dropRest,
@@ -160,6 +160,8 @@ interface Target {
   folder: string;
   objectFormat: ObjectFormat;
   claimRef: string | null;
+  /** As it was before the push; undefined: there was no such repository. */
+  state: RepoState | undefined;
   /** Whether the push would make the repository. */
   isFirst: boolean;
 }
@@ -176,7 +178,7 @@ async function findTarget(
   if (claimNumber !== undefined && claimRef === null) return 'claim_is_gone';
   const objectFormat = state?.objectFormat ?? preamble.objectFormat;
   const folder = repoFolder(pusher.settings.dataDir, repoId, objectFormat);
-  return { folder, objectFormat, claimRef, isFirst: state === undefined };
+  return { folder, objectFormat, claimRef, state, isFirst: state === undefined };
 }
 
 async function receive(
@@ -195,7 +197,12 @@ async function receive(
   const { address, target, preamble, response } = push;
   const { signature, forwardOnly } = push.admission;
   const { hooksFolder, settings } = pusher;
+  const { state, folder } = target;
   let announced: readonly Command[] = [];
+  let isCommitted = false;
+  // What git looks through to see whether a push is whole ends at the refs on disk.
+  if (state !== undefined)
+    await refreshing(pusher, address.repoId, () => pusher.refs.catchUp(address.repoId, { state, folder }));
   const readBrought = await expectObjects(target.folder, target.objectFormat);
   const pruneWatch = await watchPrunes({ folder: target.folder, home: pusher.home });
   const end = await runReceivePack({
@@ -251,6 +258,7 @@ async function receive(
       stop();
       pushes.inc({ outcome: decision.outcome });
       effectsQueued.inc(decision.effectsQueued);
+      isCommitted = decision.outcome === 'committed';
       return decision;
     },
   });
@@ -291,7 +299,9 @@ async function receive(
   // An answer that breaks off must look like it: git waits for ever for the rest of one that ends properly.
   if (end.isAnswered) endAnswer(response);
   else response.destroy();
-  await refresh(pusher, address.repoId);
+  // A result is in nobody's way, so its reader can do it.
+  if (isCommitted && target.claimRef === null)
+    await refreshing(pusher, address.repoId, () => pusher.refs.followPush(address.repoId, target));
 }
 
 /** Git is the authority over what it read: the certificate has to be the one that was checked, and its nonce ours. */
@@ -302,10 +312,10 @@ function signatureFault(signature: Signature | null, { oid, nonceStatus }: Certi
     : 'git read another push certificate than this server';
 }
 
-/** Lets the next reader find the refs on disk up to date. Nothing depends on it: every reader looks by itself. */
-async function refresh(pusher: Pusher, repoId: string): Promise<void> {
+/** Nothing depends on it: every reader looks by itself, and git finds a push whole without it, only later. */
+async function refreshing(pusher: Pusher, repoId: string, refresh: () => Promise<unknown>): Promise<void> {
   try {
-    await pusher.refs.refresh(repoId);
+    await refresh();
   } catch (error) {
     pusher.log.warn({ event: 'ref_cache_not_refreshed', repo_id: repoId, error });
   }

@@ -1,10 +1,13 @@
 import { once } from 'node:events';
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import { join } from 'node:path';
+import { RESULT_PREFIX } from '@sluice/effect-spec';
 import { gitEnvironment } from '../git/git-environment.ts';
 import { uploadPackConfiguration } from '../git/serve-configuration.ts';
 import { startGit, type GitProcess } from '../git/start-git.ts';
 import type { Pusher } from '../pusher.ts';
-import { noSuchRepository } from './advertise.ts';
+import { noSuchRepository } from './advertise-push.ts';
+import { mayListRefs } from '../wire/fetch-request.ts';
 import { endAnswer, NO_CACHE, requireContentType, requireEncoding } from './answer.ts';
 import { unavailable } from './http-error.ts';
 import { ClientGone, readWholeBody } from './read-body.ts';
@@ -33,13 +36,16 @@ export async function serveUploadPack(
     // It may have left while it waited in line.
     if (response.destroyed) throw new ClientGone(undefined);
     // In version 2 refs are listed here and not in the advertisement, so this must be fresh too.
-    const repo = address.claimNumber === undefined ? await pusher.refs.refresh(address.repoId) : undefined;
+    const view = mayListRefs(body, RESULT_PREFIX) ? 'all' : 'no-results';
+    const repo =
+      address.claimNumber === undefined ? await pusher.refs.refresh(address.repoId, view) : undefined;
     if (repo === undefined) throw noSuchRepository(address);
     const git = await startGit({
-      args: ['upload-pack', '--stateless-rpc', repo.folder],
+      args: ['upload-pack', '--stateless-rpc', repo.gitDir],
       env: gitEnvironment({
         home: pusher.home,
-        config: uploadPackConfiguration(repo.folder),
+        config: uploadPackConfiguration(repo.gitDir),
+        objects: join(repo.folder, 'objects'),
         ...(protocol === undefined ? {} : { protocol }),
       }),
       memoryBytesMax: gitMemoryBytesMax,

@@ -32,6 +32,7 @@ const sweep = () => sweepDebris(folder.path, HOUR_MS, new AbortController().sign
 const DEBRIS = {
   'packed-refs.17.sluice-new': '',
   'HEAD.lock': '',
+  'with-results/packed-refs.17.sluice-new': '',
   'objects/tmp_objdir-incoming-Ab12': '',
   'objects/incoming-Ab12': '',
   'objects/3f/tmp_obj_Ab12': '',
@@ -47,6 +48,7 @@ const DEBRIS = {
 const NOT_DEBRIS = {
   HEAD: '',
   'packed-refs': '',
+  'with-results/packed-refs': '',
   'not-objects/tmp_objdir-incoming-Ab12': '',
   'objects/3f/77aa': '',
   'objects/info/commit-graphs/commit-graph-chain': '',
