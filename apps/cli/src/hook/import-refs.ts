@@ -81,7 +81,7 @@ async function commitImport(
 function differing(repoId: string, edits: readonly RefEdit[]): CommandError {
   const [first] = edits;
   return new CommandError(
-    `Sluice knows ${repoId} with other refs: ${edits.length} differ, such as ${printableLine(first!.name)}`,
+    `Sluice knows ${repoId} with other refs: ${edits.length} differ${edits.length === 1 ? 's' : ''}, such as ${printableLine(first!.name)}`,
     "Choose another name with --repo, or give --replace to make them the folder's; the log keeps what they were.",
   );
 }
