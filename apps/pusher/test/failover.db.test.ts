@@ -1,3 +1,4 @@
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { commitFiles, gitIn } from '@sluice/testkit';
 import { expect, test, vi } from 'vitest';
@@ -64,6 +65,9 @@ test('row 11: under a running pusher, a lost push is reported, its refs are show
 test('row 11: a pusher that starts after it reports it by itself, and the objects of the lost push stay', async () => {
   const scenery = await failOver();
   const { folder, repoId, lost } = scenery;
+  // The machine went down as well.
+  const cache = join(folder, 'packed-refs');
+  writeFileSync(cache, readFileSync(cache, 'utf8').replace(/ boot=\S+/, ' boot=an-earlier-one'));
   await scene.start({ SLUICE_MAINTENANCE_MS: '0' });
   await vi.waitFor(() => expect(scene.events).toContainEqual(event(scenery)), BOUND);
   agePacks(folder, 30);

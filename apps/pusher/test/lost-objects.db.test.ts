@@ -93,6 +93,9 @@ test('row 10: the folder is gone: it is found at the start, no empty one takes i
   expect((await work.attempt(['push', remote, 'main:other'])).stderr).toMatch(WITHHELD);
   expect(existsSync(folder)).toBe(false);
 
+  // A backup that keeps files alone.
+  expect(spawnSync('find', [backup, '-type', 'd', '-empty', '-delete']).status).toBe(0);
+  expect(existsSync(join(backup, 'refs'))).toBe(false);
   renameSync(backup, folder);
   await vi.waitFor(async () => expect(await work(['ls-remote', remote, 'main'])).toContain(commit), BOUND);
   await work(['push', '--quiet', remote, 'main:other']);
@@ -114,6 +117,19 @@ test('row 10: one pack is gone: what is missing is named, and a push that does n
   expect(reportOf(await sendPush(remote, body))).toContain(
     `ng refs/heads/main ${/crash\/r\d+/.exec(remote)![0]} is withheld: 1 of its 3 refs names an object that is not on this server's disk, refs/heads/next ${next.slice(0, 12)}.`,
   );
+});
+
+test('a folder that is replaced by a clone, refs and all, shows the refs of the database', async () => {
+  const { remote, work, commit, folder } = await pushed();
+  const next = await commitFiles(work, { 'a.txt': 'next' });
+  rmSync(folder, { recursive: true });
+  const reader = gitIn(scene.folder);
+  await reader(['init', '--quiet', '--bare', folder]);
+  await work(['push', '--quiet', folder, 'main', 'refs/meta/effects/ci', 'main:refs/heads/stray']);
+  await vi.waitFor(async () => expect(await reader(['ls-remote', remote, 'main'])).toContain(commit), BOUND);
+  expect(await reader(['ls-remote', remote])).not.toContain('stray');
+  await work(['push', '--quiet', remote, 'main']);
+  expect(await reader(['ls-remote', remote, 'main'])).toContain(next);
 });
 
 test('without a backup, a clone has the objects', async () => {

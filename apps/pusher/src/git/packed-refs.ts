@@ -40,16 +40,21 @@ function encodeHeader({ stamp, view, boot }: PackedRefsHeader): Buffer {
 
 /**
  * The header of a repository's `packed-refs`; null if there is none of ours, or if it was not synced and the machine
- * went down since: then the rest of the file may be anything.
+ * went down since: then the rest of the file may be anything. Without `isSure` that one counts too.
  */
-export async function readHeader(gitDir: string): Promise<PackedRefsHeader | null> {
+export async function readHeader(
+  gitDir: string,
+  { isSure = true }: { isSure?: boolean } = {},
+): Promise<PackedRefsHeader | null> {
   try {
     await using file = await open(join(gitDir, FILE), 'r');
     const { buffer, bytesRead } = await file.read(Buffer.alloc(HEADER_BYTES_MAX), 0, HEADER_BYTES_MAX, 0);
     const found = HEADER.exec(buffer.toString('utf8', 0, bytesRead));
     if (found === null) return null;
     const boot = found[3] === 'any' ? null : found[3]!;
-    return boot === null || boot === BOOT ? { stamp: found[1]!, view: found[2] as RefView, boot } : null;
+    return boot === null || boot === BOOT || !isSure
+      ? { stamp: found[1]!, view: found[2] as RefView, boot }
+      : null;
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return null;
     throw error;

@@ -11,6 +11,7 @@ import {
 } from '@sluice/ref-store';
 import type { Kysely } from 'kysely';
 import { adoptedAs } from '../adopted/adopted-folder.ts';
+import { removeLooseRefs } from '../adopted/loose-refs.ts';
 import { KeyedTurns } from '../keyed-turns.ts';
 import { withLockFile } from './folder-lock.ts';
 import {
@@ -128,9 +129,12 @@ export class RefCache {
       const found = await this.#read(repoId, place, header);
       if (found === undefined) return undefined;
       const { state, lines } = found;
-      const lost = lostState(header, state);
+      // Also after the machine went down, perhaps together with the database.
+      const lost = lostState(header ?? (await readHeader(gitDir, { isSure: false })), state);
       if (lost !== null) await this.#options.onLost?.({ repoId, folder, ...lost });
       if (lines !== null) {
+        // Whatever brought a file that is not ours, a backup or a clone, may have brought refs that git would believe first.
+        if (header === null && place.isOurs) await removeLooseRefs(gitDir);
         await writeHead(place, state, header);
         await writePackedRefs(gitDir, headerOf(state, place), lines);
       }

@@ -1,4 +1,4 @@
-import { access } from 'node:fs/promises';
+import { access, mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import type { DB } from '@sluice/db';
@@ -40,8 +40,10 @@ export async function findLostRefs(
     check.lost += 1;
     check.example ??= ref;
   };
-  // Git does not even start without this folder.
-  if (await exists(join(folder, 'objects'))) await askGit(iterateRefs(db, repoId), { folder, home, note });
+  // Git does not even start without these two folders, and not every backup keeps one that is empty.
+  const isThere = await exists(join(folder, 'objects'));
+  if (isThere) await mkdir(join(folder, 'refs'), { recursive: true });
+  if (isThere) await askGit(iterateRefs(db, repoId), { folder, home, note });
   else for await (const ref of iterateRefs(db, repoId)) note(ref, true);
   return check;
 }

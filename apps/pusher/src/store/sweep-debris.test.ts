@@ -32,6 +32,7 @@ const sweep = () => sweepDebris(folder.path, HOUR_MS, new AbortController().sign
 const DEBRIS = {
   'packed-refs.17.sluice-new': '',
   'HEAD.lock': '',
+  'with-results/packed-refs.lock': '',
   'with-results/packed-refs.17.sluice-new': '',
   'objects/tmp_objdir-incoming-Ab12': '',
   'objects/incoming-Ab12': '',

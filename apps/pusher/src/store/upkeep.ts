@@ -1,4 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
+import { isUnavailable } from '@sluice/db';
 import { iterateRepos, type KnownRepo } from '@sluice/ref-store';
 import { HttpError } from '../http/http-error.ts';
 import { repoFolder } from '../git/repo-folder.ts';
@@ -10,6 +11,8 @@ import { isOwn, sweepDebris } from './sweep-debris.ts';
 const HOUR_MS = 60 * 60 * 1000;
 /** Longest time for one step of one repository's maintenance. */
 const STEP_MS_MAX = HOUR_MS;
+/** When the first look could not be finished, as without a database. */
+const RETRY_MS = 60_000;
 /** A repository whose maintenance failed or was put off is left alone for so long. */
 const PUT_OFF_MS = 6 * HOUR_MS;
 
@@ -39,11 +42,16 @@ export class Upkeep {
     const { signal } = this.#stop;
     const { maintenanceMs } = this.#pusher.settings;
     await this.#attempt('sweep', () => this.#sweep());
-    await this.#attempt('check', () => this.#checkAll());
+    while (!(await this.#attempt('check', () => this.#checkAll())) && !signal.aborted)
+      await this.#pause(RETRY_MS);
     while (maintenanceMs > 0 && !signal.aborted) {
       await this.#attempt('maintenance', () => this.#maintainAll());
-      await delay(maintenanceMs, undefined, { signal }).catch(() => undefined);
+      await this.#pause(maintenanceMs);
     }
+  }
+
+  async #pause(ms: number): Promise<void> {
+    await delay(ms, undefined, { signal: this.#stop.signal }).catch(() => undefined);
   }
 
   async #sweep(): Promise<void> {
@@ -58,7 +66,7 @@ export class Upkeep {
   }
 
   async #checkAll(): Promise<void> {
-    const { db, log } = this.#pusher;
+    const { db, guard, log } = this.#pusher;
     const startedAt = performance.now();
     let repos = 0;
     let withheld = 0;
@@ -66,18 +74,22 @@ export class Upkeep {
       this.#stop.signal.throwIfAborted();
       if (repo.refsVersion === 0n) continue;
       repos += 1;
-      if (!(await this.#refresh(repo))) withheld += 1;
+      await this.#refresh(repo);
+      if (guard.isWithheld(repo.repoId)) withheld += 1;
     }
     log.info({ event: 'objects_checked', repos, withheld, ms: Math.round(performance.now() - startedAt) });
   }
 
-  /** False: it is withheld, and the guard has said why. */
+  /** False: nobody is served from it now. Why, whoever asks is told. */
   async #refresh({ repoId }: KnownRepo): Promise<boolean> {
     try {
       await this.#pusher.refs.refresh(repoId);
       return true;
     } catch (error) {
-      if (!(error instanceof HttpError)) throw error;
+      if (isUnavailable(error)) throw error;
+      // An answer that anybody would get is none of an error here.
+      if (!(error instanceof HttpError))
+        this.#pusher.log.error({ event: 'repo_not_checked', repo_id: repoId, error });
       return false;
     }
   }
@@ -140,12 +152,14 @@ export class Upkeep {
     this.#notBefore.set(repoId, performance.now() + PUT_OFF_MS);
   }
 
-  async #attempt(task: string, run: () => Promise<void>): Promise<void> {
-    if (this.#stop.signal.aborted) return;
+  async #attempt(task: string, run: () => Promise<void>): Promise<boolean> {
+    if (this.#stop.signal.aborted) return false;
     try {
       await run();
+      return true;
     } catch (error) {
       if (!this.#stop.signal.aborted) this.#pusher.log.error({ event: 'upkeep_failed', task, error });
+      return false;
     }
   }
 }
