@@ -24,7 +24,7 @@ export interface RepoRows {
   effects: number;
 }
 
-export const MAIN = join(import.meta.dirname, '../src/main.ts');
+const MAIN = join(import.meta.dirname, '../src/main.ts');
 export const BOUND = { timeout: 20_000, interval: 20 };
 export const REFSPECS = ['main', 'refs/meta/effects/ci'];
 export const NOTHING: RepoRows = { refs: 0, pushes: 0, effects: 0 };
