@@ -2,7 +2,7 @@ import { mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { useTempFolder } from '@sluice/testkit';
 import { beforeEach, expect, test } from 'vitest';
-import { deleteHiddenPacks, hidePacks, showHiddenPacks } from './hidden-packs.ts';
+import { deleteHiddenPacks, hasHiddenPacks, hidePacks, showHiddenPacks } from './hidden-packs.ts';
 import { packNames } from './list-packs.ts';
 
 const folder = useTempFolder();
@@ -19,7 +19,9 @@ beforeEach(() => {
 
 test('hidden packs are out of sight, together with an index over several, and come back', async () => {
   writeFileSync(join(packs(), 'multi-pack-index'), '');
+  expect(await hasHiddenPacks(folder.path)).toBe(false);
   await hidePacks(folder.path, [A]);
+  expect(await hasHiddenPacks(folder.path)).toBe(true);
   expect(await packNames(folder.path)).toEqual(new Set([B]));
   expect(files()).not.toContain('multi-pack-index');
   await showHiddenPacks(folder.path);

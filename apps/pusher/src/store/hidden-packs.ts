@@ -17,6 +17,11 @@ export async function hidePacks(folder: string, names: readonly string[]): Promi
   }
 }
 
+/** Whether a process that hid packs died before it was done with them, or is at it. */
+export async function hasHiddenPacks(folder: string): Promise<boolean> {
+  return (await files(folder)).some((file) => file.endsWith(HIDDEN));
+}
+
 /** Undoes {@link hidePacks}, also that of a process that died in the middle; what it had begun to delete goes. */
 export async function showHiddenPacks(folder: string): Promise<void> {
   const all = await files(folder);

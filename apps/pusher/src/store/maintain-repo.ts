@@ -1,8 +1,8 @@
 import { join } from 'node:path';
 import { tryWithLockFile } from '../git/folder-lock.ts';
-import { showHiddenPacks } from './hidden-packs.ts';
+import { hasHiddenPacks, showHiddenPacks } from './hidden-packs.ts';
 import { listPacks, type Pack } from './list-packs.ts';
-import { planMaintenance } from './maintenance-plan.ts';
+import { planMaintenance, type MaintenancePlan } from './maintenance-plan.ts';
 import { pruneRepo, type PruneContext, type PruneOutcome, type RepoOnDisk } from './prune-repo.ts';
 import { lastPrune } from './prune-stamp.ts';
 import { runPatientGit } from './run-patient-git.ts';
@@ -34,16 +34,18 @@ const LOCK_MARGIN_MS = 60_000;
 const STEPS_MAX = 3;
 
 /**
- * Does what a repository on disk needs: removes debris, brings back packs that an interrupted prune hid, joins packs
+ * Does what a repository on disk needs: brings back packs that an interrupted prune hid, removes debris, joins packs
  * that have become many, takes out what nobody needs, and writes git's index of commits anew. Null: it needed nothing,
- * or another process is at it. The lock is a file since what it protects is the disk: pushers that share one find it,
- * and those that do not are not in each other's way.
+ * and nothing was written, or another process is at it. The lock is a file since what it protects is the disk: pushers
+ * that share one find it, and those that do not are not in each other's way.
  */
 export async function maintainRepo(
   context: MaintenanceContext,
   repo: RepoOnDisk,
 ): Promise<MaintenanceReport | null> {
   const { folder } = repo;
+  const { repack, prune } = await planFor(context, folder);
+  if (!repack && !prune && !(await hasHiddenPacks(folder))) return null;
   const staleMs = context.timeoutMs * STEPS_MAX + LOCK_MARGIN_MS;
   const done = await tryWithLockFile(join(folder, 'sluice-maintenance.lock'), staleMs, async () => {
     await showHiddenPacks(folder);
@@ -53,11 +55,19 @@ export async function maintainRepo(
   return done?.result ?? null;
 }
 
-async function doDueWork(context: MaintenanceContext, repo: RepoOnDisk): Promise<MaintenanceReport | null> {
-  const { folder } = repo;
+async function planFor(
+  { keepDays }: MaintenanceContext,
+  folder: string,
+): Promise<MaintenancePlan & { packs: Pack[] }> {
   const packs = await listPacks(folder);
   const last = await lastPrune(folder);
-  const plan = planMaintenance({ packs, last, keepDays: context.keepDays, nowMs: Date.now() });
+  return { ...planMaintenance({ packs, last, keepDays, nowMs: Date.now() }), packs };
+}
+
+async function doDueWork(context: MaintenanceContext, repo: RepoOnDisk): Promise<MaintenanceReport | null> {
+  const { folder } = repo;
+  // Once more: another process may have been at it until now.
+  const plan = await planFor(context, folder);
   if (!plan.repack && !plan.prune) return null;
   await context.refresh(repo.repoId);
   // Pruned first, so that what goes is not packed once more and counted as new.
@@ -66,7 +76,8 @@ async function doDueWork(context: MaintenanceContext, repo: RepoOnDisk): Promise
     await runPatientGit({ ...context, folder, args: ['repack', '--geometric=2', '-d', '-n', '--quiet'] });
   }
   await runPatientGit({ ...context, folder, args: ['commit-graph', 'write', '--reachable', '--split'] });
-  return { before: total(packs), after: total(await listPacks(folder)), wasRepacked: plan.repack, prune };
+  const after = total(await listPacks(folder));
+  return { before: total(plan.packs), after, wasRepacked: plan.repack, prune };
 }
 
 function total(packs: readonly Pack[]): PackTotals {

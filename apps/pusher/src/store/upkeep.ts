@@ -9,6 +9,7 @@ import { maintainRepo, type MaintenanceContext, type MaintenanceReport } from '.
 import { isOwn, sweepDebris } from './sweep-debris.ts';
 
 const HOUR_MS = 60 * 60 * 1000;
+const SWEEP_EVERY_MS = 24 * HOUR_MS;
 /** Longest time for one step of one repository's maintenance. */
 const STEP_MS_MAX = HOUR_MS;
 /** When the first look could not be finished, as without a database. */
@@ -19,7 +20,7 @@ const PUT_OFF_MS = 6 * HOUR_MS;
 /**
  * What the pusher does with object stores by itself, one repository at a time and behind everybody who asks for
  * something: once at the start, removes debris, compares all refs with the disk and brings the refs on disk up to date;
- * then, every so often, looks at each repository and maintains the ones that need it.
+ * then, every so often, looks at each repository and maintains the ones that need it, and once a day removes debris.
  */
 export class Upkeep {
   readonly #pusher: Pusher;
@@ -41,10 +42,15 @@ export class Upkeep {
   async #run(): Promise<void> {
     const { signal } = this.#stop;
     const { maintenanceMs } = this.#pusher.settings;
+    let sweptAt = performance.now();
     await this.#attempt('sweep', () => this.#sweep());
     while (!(await this.#attempt('check', () => this.#checkAll())) && !signal.aborted)
       await this.#pause(RETRY_MS);
     while (maintenanceMs > 0 && !signal.aborted) {
+      if (performance.now() - sweptAt > SWEEP_EVERY_MS) {
+        sweptAt = performance.now();
+        await this.#attempt('sweep', () => this.#sweep());
+      }
       await this.#attempt('maintenance', () => this.#maintainAll());
       await this.#pause(maintenanceMs);
     }
