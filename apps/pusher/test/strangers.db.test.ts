@@ -43,13 +43,23 @@ async function startPusher(): Promise<{ app: SpawnedApp; url: string; gitProcess
   return { app, url: url!, gitProcesses: () => readFileSync(list, 'utf8').trim().split('\n').slice(1) };
 }
 
-/** What Linux knows of a process: the bytes it has read so far, and the most memory it ever had. */
-function usageOf({ pid }: SpawnedApp): { bytesRead: number; memoryPeak: number } {
+interface Usage {
+  bytesRead: number;
+  /** The most that it ever had, in bytes. */
+  memoryPeak: number;
+  cpuSeconds: number;
+}
+
+/** What Linux knows of a process so far. */
+function usageOf({ pid }: SpawnedApp): Usage {
   const number = (file: string, pattern: RegExp): number =>
     Number(pattern.exec(readFileSync(`/proc/${pid}/${file}`, 'utf8'))![1]);
   return {
     bytesRead: number('io', /^rchar: (\d+)$/m),
     memoryPeak: number('status', /^VmHWM:\s+(\d+) kB$/m) * 1024,
+    // In hundredths, as user and as system.
+    cpuSeconds:
+      (number('stat', /^.*\) (?:\S+ ){11}(\d+) /) + number('stat', /^.*\) (?:\S+ ){12}(\d+) /)) / 100,
   };
 }
 
@@ -62,7 +72,7 @@ async function makeToken(repoPattern: string): Promise<CreatedToken> {
   });
 }
 
-test('who may not push sends a preamble and a gigabyte: no git is started, little is read, no memory is taken', async () => {
+test('who may not push sends a preamble and a gigabyte: no git is started, and next to nothing read', async () => {
   const [elsewhere, expired, revoked] = [
     await makeToken('b/*'),
     await makeToken('a/*'),
@@ -102,5 +112,6 @@ test('who may not push sends a preamble and a gigabyte: no git is started, littl
   expect(gitProcesses()).toEqual([]);
   expect(after.bytesRead - before.bytesRead).toBeLessThan(strangers.length * 6 * 1024 ** 2);
   expect(after.memoryPeak - before.memoryPeak).toBeLessThan(128 * 1024 ** 2);
+  expect(after.cpuSeconds - before.cpuSeconds).toBeLessThan(2);
   expect(await database.db.selectFrom('repo').select('repo_id').execute()).toEqual([]);
 });
