@@ -15,8 +15,7 @@ const PRE_RECEIVE = `#!/bin/sh
 ${MARK}: notes git's own list of the push, and what git found out about
 # a push certificate, for proc-receive, which the same git starts. A push without such a note is refused.
 note="$GIT_DIR/${ADOPTED.pushes}/$PPID"
-umask 077
-printf '%s %s\\n' "$GIT_PUSH_CERT" "$GIT_PUSH_CERT_NONCE_STATUS" > "$note" && cat >> "$note" || exit 1
+(umask 077; printf '%s %s\\n' "$GIT_PUSH_CERT" "$GIT_PUSH_CERT_NONCE_STATUS" > "$note" && cat >> "$note") || exit 1
 kept="$(dirname -- "$0")/${KEPT}"
 [ ! -x "$kept" ] || tail -n +2 -- "$note" | "$kept" || { rm -f -- "$note"; exit 1; }
 `;

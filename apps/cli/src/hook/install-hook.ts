@@ -58,7 +58,7 @@ export async function installHook(terminal: Terminal, path: string, options: Ins
     pusherFrom: options.pusherFrom ?? null,
   });
   try {
-    await writeAdoptedConfig(folder, { repoId, key: adopted.key, hasMembers: false });
+    await writeAdoptedConfig(adopted);
     // Pushes are refused from here on until their refs are known.
     await turnOn(repository);
     const state = await readRepo(adopted.db, repoId);

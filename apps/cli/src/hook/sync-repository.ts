@@ -6,11 +6,8 @@ import {
   createHookLog,
   openAdopted,
   refreshAdopted,
-  writeAdoptedConfig,
   type AdoptedRepository,
 } from '@sluice/pusher/adopted';
-import { MEMBER_PREFIX } from '@sluice/effect-spec';
-import { readRefs } from '@sluice/ref-store';
 import { CommandError } from '../command-error.ts';
 import { printableLine, type Terminal } from '../terminal.ts';
 import { findRepository, readHead, type BareRepository } from './inspect-repository.ts';
@@ -41,16 +38,14 @@ export async function openByFolder(
 
 /** Returns what was changed, for people. */
 export async function sync(repository: BareRepository, adopted: AdoptedRepository): Promise<string> {
-  const { db, repoId, folder, key } = adopted;
+  const { db, repoId, folder } = adopted;
   const before = await listRefs(repository);
   await db
     .updateTable('repo')
     .set({ head_ref: await readHead(repository) })
     .where('repo_id', '=', repoId)
     .execute();
-  await refreshAdopted(adopted, { repoId, folder });
-  const hasMembers = (await readRefs(db, repoId, { prefix: MEMBER_PREFIX })).length > 0;
-  await writeAdoptedConfig(folder, { repoId, key, hasMembers });
+  await refreshAdopted(adopted);
   await sweepNotes(folder);
   const after = await listRefs(repository);
   const changed = [...new Set([...before.keys(), ...after.keys()])].filter(

@@ -1,5 +1,6 @@
 import { isUnavailable, SluiceError } from '@sluice/db';
 import { SettingsError } from '@sluice/service-kit';
+import { HttpError } from '../http/http-error.ts';
 import { refuseAll } from '../push/push-gate.ts';
 import type { Decision } from '../push/receive-pack.ts';
 import { answerProcReceive, type Conversation, type HandedOver } from '../wire/proc-receive.ts';
@@ -60,6 +61,7 @@ async function decide(options: HookOptions, push: HandedOver): Promise<Decision>
 function reasonFor(error: unknown): string {
   if (isUnavailable(error))
     return 'the database is not available; nothing was changed, try again in a moment';
+  if (error instanceof HttpError) return error.message;
   if (error instanceof SluiceError || error instanceof SettingsError)
     return `Sluice is not set up right on this server: ${error.message.replaceAll(/\s*\n\s*/g, ' ')}`;
   return "internal error; nothing was changed, and the repository's sluice/log has the cause";

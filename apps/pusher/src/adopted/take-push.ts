@@ -1,4 +1,4 @@
-import { MEMBER_PREFIX, parsePushCertificate, type PushCertificate } from '@sluice/effect-spec';
+import { parsePushCertificate, type PushCertificate } from '@sluice/effect-spec';
 import { checkPushOption, readRepo, type ObjectFormat } from '@sluice/ref-store';
 import { lookUpObjects } from '../git/look-up-objects.ts';
 import { checkSignature, type Admission } from '../push/admit-signature.ts';
@@ -11,7 +11,6 @@ import { isSignedBy } from '../push/verify-certificate.ts';
 import type { Command } from '../wire/preamble.ts';
 import type { HandedOver } from '../wire/proc-receive.ts';
 import type { RefReport } from '../wire/report-status.ts';
-import { writeAdoptedConfig } from './adopted-config.ts';
 import { hookCaller } from './hook-caller.ts';
 import { judgeLikeGit } from './judge-like-git.ts';
 import type { AdoptedRepository } from './open-adopted.ts';
@@ -37,7 +36,7 @@ export async function takePush(adopted: AdoptedRepository, push: PushToTake): Pr
   const state = await readRepo(adopted.db, repoId);
   if (state === undefined || note === null) return refuse(refuseAll(commands, NOT_INSTALLED));
   // After a crash between a commit and this, it is here that the refs on disk catch up.
-  await refreshAdopted(adopted, { repoId, folder });
+  await refreshAdopted(adopted);
   const { objectFormat } = state;
   const gate = { objectFormat, claimRef: null };
   const reports = judgeAsGiven(push, note, settings.refsPerPushMax) ?? judgeCommands(commands, gate);
@@ -59,7 +58,7 @@ export async function takePush(adopted: AdoptedRepository, push: PushToTake): Pr
     pushOptions: push.pushOptions.map((option) => option.toString('utf8')),
     caller,
   });
-  return decision.outcome === 'refused' ? decision : await conclude(adopted, decision, commands);
+  return decision.outcome === 'refused' ? decision : await conclude(adopted, decision);
 }
 
 const NOT_INSTALLED =
@@ -84,13 +83,11 @@ async function admit(
   adopted: AdoptedRepository,
   push: { commands: Command[]; objectFormat: ObjectFormat; certificate: CertificateFacts },
 ): Promise<Admission> {
-  const { repoId, folder, home, key, settings } = adopted;
+  const { repoId, folder, home, settings } = adopted;
   const { commands, objectFormat } = push;
   const governance = await adopted.governance.read(adopted.db, repoId, { folder, home });
-  const hasMembers = governance.members !== null;
-  await writeAdoptedConfig(folder, { repoId, key, hasMembers });
   // Where nobody is a member a client may sign all the same, and nobody looks at it.
-  const certificate = hasMembers ? await readCertificate(adopted, push) : null;
+  const certificate = governance.members === null ? null : await readCertificate(adopted, push);
   if (typeof certificate === 'string') return { refused: certificate };
   const { roles, isServerAdmin } = hookCaller(settings);
   return await checkSignature(governance, {
@@ -120,19 +117,12 @@ async function readCertificate(
 }
 
 /** Fetches are answered from the refs on disk, so these are in place before the client hears of its push. */
-async function conclude(
-  adopted: AdoptedRepository,
-  decision: Decision,
-  commands: readonly Command[],
-): Promise<Decision> {
-  const { repoId, folder, key, log } = adopted;
+async function conclude(adopted: AdoptedRepository, decision: Decision): Promise<Decision> {
   try {
-    await refreshAdopted(adopted, { repoId, folder });
-    if (commands.some(({ name }) => name.toString('utf8').startsWith(MEMBER_PREFIX)))
-      await writeAdoptedConfig(folder, { repoId, key, hasMembers: true });
+    await refreshAdopted(adopted);
     return decision;
   } catch (error) {
-    log.error({ event: 'refs_not_refreshed', repo_id: repoId, error });
+    adopted.log.error({ event: 'refs_not_refreshed', repo_id: adopted.repoId, error });
     const line =
       'the push is accepted, but the refs on disk could not be written: fetches show it after the next push';
     return { ...decision, lines: [...decision.lines, line] };

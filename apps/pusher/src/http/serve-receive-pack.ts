@@ -1,6 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { repoQuotaFault, type RepoQuota } from '@sluice/access';
 import { readRepo, type ObjectFormat, type RepoState } from '@sluice/ref-store';
+import { adoptedAs } from '../adopted/adopted-folder.ts';
 import { gitEnvironment } from '../git/git-environment.ts';
 import { saysNoRoom } from '../git/no-room.ts';
 import { ensureRepoFolder, repoFolder } from '../git/repo-folder.ts';
@@ -299,8 +300,8 @@ async function receive(
   // An answer that breaks off must look like it: git waits for ever for the rest of one that ends properly.
   if (end.isAnswered) endAnswer(response);
   else response.destroy();
-  // A result is in nobody's way, so its reader can do it.
-  if (isCommitted && target.claimRef === null)
+  // A result is in nobody's way, so its reader can do it; but in an adopted repository that may be git by itself.
+  if (isCommitted && (target.claimRef === null || (await adoptedAs(folder)) !== null))
     await refreshing(pusher, address.repoId, () => pusher.refs.followPush(address.repoId, target));
 }
 
