@@ -12,8 +12,8 @@ import type { Terminal } from './terminal.ts';
 export interface DiskUse {
   packs: number;
   bytes: number;
-  /** When what nobody needs was last taken out; null: never. */
-  prunedAt: Date | null;
+  /** When it was last maintained; null: never. */
+  maintainedAt: Date | null;
   /** What the pusher wrote down about pushes that the database lost; empty: nothing. */
   lostPushes: string[];
 }
@@ -71,12 +71,12 @@ export class ObjectStore {
     let bytes = 0;
     for (const name of packs)
       bytes += (await stat(join(folder, 'objects', 'pack', name)).catch(() => ({ size: 0 }))).size;
-    const pruned = await stat(join(folder, 'sluice-pruned')).catch(() => null);
+    const maintained = await stat(join(folder, 'sluice-maintained')).catch(() => null);
     const lost = await readFile(join(folder, 'sluice-lost-pushes'), 'utf8').catch(() => '');
     return {
       packs: packs.length,
       bytes,
-      prunedAt: pruned === null ? null : pruned.mtime,
+      maintainedAt: maintained === null ? null : maintained.mtime,
       lostPushes: lost.split('\n').filter((line) => line !== ''),
     };
   }

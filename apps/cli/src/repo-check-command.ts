@@ -62,11 +62,11 @@ async function checkEach(
 }
 
 function describe(repoId: string, folder: string, { refs, lost, gap }: ObjectCheck): string {
-  if (lost.length === 0 && gap === null)
-    return `${repoId}: ${refs} ${refs === 1 ? 'ref' : 'refs'}, nothing is missing\n`;
+  const counted = `${repoId}: ${refs} ${refs === 1 ? 'ref' : 'refs'}`;
+  if (lost.length === 0 && gap === null) return `${counted}, nothing is missing\n`;
   const lines = lost.slice(0, REFS_SHOWN).map(({ name, oid }) => `${name} names ${oid}, which is missing`);
   if (lost.length > lines.length) lines.push(`and ${lost.length - lines.length} more`);
   if (gap !== null) lines.push(`what the refs reach is not whole: ${gap}`);
   lines.push(`folder: ${folder}`);
-  return `${repoId}: ${refs} refs, ${lost.length} without their object\n${lines.map((line) => `  ${printableLine(line)}\n`).join('')}`;
+  return `${counted}, ${lost.length} without their object\n${lines.map((line) => `  ${printableLine(line)}\n`).join('')}`;
 }

@@ -100,7 +100,7 @@ async function describeDisk(terminal: Terminal, db: Kysely<DB>, repoId: string):
     ['refs', lost.length === 0 ? String(refs) : `${refs}, ${lost.length} without their object: withheld`],
     ['folder', store.folderOf(repo)],
     ['packs', use === null ? 'none: the folder is gone' : `${use.packs}, ${formatBytes(use.bytes)}`],
-    ['tidied', use?.prunedAt ? formatInstant(use.prunedAt) : 'not yet'],
+    ['maintained', use?.maintainedAt ? formatInstant(use.maintainedAt) : 'not yet'],
     ...(use?.lostPushes ?? []).map((line) => ['lost', line] as const),
   ]);
 }

@@ -3,7 +3,7 @@ import { ObjectStore, type DiskUse } from './object-store.ts';
 import { table, type Terminal } from './terminal.ts';
 import { withDatabase } from './with-database.ts';
 
-const HEADING = ['REPOSITORY', 'PUSHES', 'LAST PUSH', 'PACKS', 'SIZE', 'TIDIED'];
+const HEADING = ['REPOSITORY', 'PUSHES', 'LAST PUSH', 'PACKS', 'SIZE', 'MAINTAINED'];
 
 /** `sluice repo list`: the repositories by name, and what each takes on this machine's disk. */
 export async function listRepos(
@@ -34,7 +34,7 @@ export async function listRepos(
 
 function describeUse(use: DiskUse | null): string[] {
   if (use === null) return ['', '', ''];
-  return [String(use.packs), formatBytes(use.bytes), formatInstant(use.prunedAt)];
+  return [String(use.packs), formatBytes(use.bytes), formatInstant(use.maintainedAt)];
 }
 
 export function formatInstant(instant: Date | null): string {

@@ -84,21 +84,21 @@ test('away from the data folder it says so, instead of taking everything for los
   expect((await cli('repo', 'show', 'check/here')).stdout).not.toContain('packs');
 });
 
-test('sluice repo show and list say what a repository takes, when it was tidied and whether it is whole', async () => {
+test('sluice repo show and list say what a repository takes, when it was maintained and whether it is whole', async () => {
   const { folder } = await makeStored('zz/shown');
   await gitIn(folder)(['repack', '--quiet', '-a', '-d']);
   const shown = async (): Promise<string> => (await cli('repo', 'show', 'zz/shown')).stdout;
-  expect(await shown()).toMatch(/\nrefs {8}2\nfolder {6}\S+\npacks {7}1, \d+ B\ntidied {6}not yet\n$/);
-  writeFileSync(join(folder, 'sluice-pruned'), '');
+  expect(await shown()).toMatch(/\nrefs {8}2\nfolder {6}\S+\npacks {7}1, \d+ B\nmaintained {2}not yet\n$/);
+  writeFileSync(join(folder, 'sluice-maintained'), '');
   const then = new Date(Date.UTC(2026, 4, 3, 2, 1, 0));
-  utimesSync(join(folder, 'sluice-pruned'), then, then);
+  utimesSync(join(folder, 'sluice-maintained'), then, then);
   writeFileSync(join(folder, 'sluice-lost-pushes'), 'push 1f (version 7) is not in the database\n');
   expect(await shown()).toMatch(
-    /tidied {6}2026-05-03 02:01:00Z\nlost {8}push 1f \(version 7\) is not in the database\n$/,
+    /maintained {2}2026-05-03 02:01:00Z\nlost {8}push 1f \(version 7\) is not in the database\n$/,
   );
   const listed = await cli('repo', 'list', '--limit', '1', '--after', 'zy');
   expect(listed.stdout).toMatch(
-    /^REPOSITORY +PUSHES +LAST PUSH +PACKS +SIZE +TIDIED\nzz\/shown +1 +\S+ \S+Z +1 +\d+ B +2026-05-03 02:01:00Z\n$/,
+    /^REPOSITORY +PUSHES +LAST PUSH +PACKS +SIZE +MAINTAINED\nzz\/shown +1 +\S+ \S+Z +1 +\d+ B +2026-05-03 02:01:00Z\n$/,
   );
   await push('zz/unseen', []);
   expect((await cli('repo', 'list', '--limit', '1', '--after', 'zy')).stdout).toMatch(

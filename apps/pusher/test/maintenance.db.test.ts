@@ -58,7 +58,8 @@ test('a repository whose packs have become many is repacked by itself, and says 
   );
   expect(packsOf(folder).length).toBeLessThan(5);
   await expectWhole(folder);
-  expect(existsSync(join(folder, 'objects/info/commit-graphs/commit-graph-chain'))).toBe(true);
+  for (const made of ['objects/info/commit-graphs/commit-graph-chain', 'sluice-maintained'])
+    expect(existsSync(join(folder, made))).toBe(true);
   expect((await send(`${url}/_metrics`)).text).toContain('sluice_maintenance_total{outcome="done"} 1\n');
   await commitFiles(work, { 'a.txt': 'next' });
   await work(['push', '--quiet', `${url}/${repoId}.git`, 'main']);

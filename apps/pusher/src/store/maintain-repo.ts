@@ -1,3 +1,4 @@
+import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { tryWithLockFile } from '../git/folder-lock.ts';
 import { hasHiddenPacks, showHiddenPacks } from './hidden-packs.ts';
@@ -77,6 +78,8 @@ async function doDueWork(context: MaintenanceContext, repo: RepoOnDisk): Promise
   }
   await runPatientGit({ ...context, folder, args: ['commit-graph', 'write', '--reachable', '--split'] });
   const after = total(await listPacks(folder));
+  // For `sluice repo show`, which knows from its age when this was.
+  await writeFile(join(folder, 'sluice-maintained'), '');
   return { before: total(plan.packs), after, wasRepacked: plan.repack, prune };
 }
 
