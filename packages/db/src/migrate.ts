@@ -5,6 +5,7 @@ import { Migrator, type Migration, type MigrationProvider, type MigrationResult 
 import { sqlState } from './postgres-errors.ts';
 import { SCHEMA } from './schema.ts';
 import type { DB } from './tables.generated.ts';
+import { inTransaction } from './transaction.ts';
 
 /** Any constant: one migration at a time per database, whoever starts it. */
 const MIGRATION_LOCK = 5_108_302_197n;
@@ -91,7 +92,7 @@ async function inTurn(
   db: Kysely<DB>,
   run: (migrator: Migrator) => Promise<Outcome>,
 ): Promise<MigrationResult[]> {
-  return await db.transaction().execute(async (trx) => {
+  return await inTransaction(db, async (trx) => {
     await sql`select pg_advisory_xact_lock(${MIGRATION_LOCK})`.execute(trx);
     await sql`create schema if not exists ${sql.id(SCHEMA)}`.execute(trx);
     await sql`select set_config('search_path', ${SCHEMA}, true)`.execute(trx);

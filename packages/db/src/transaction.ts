@@ -2,15 +2,16 @@ import { sql, type Kysely, type Transaction } from 'kysely';
 import { PREPARED } from './prepared.ts';
 
 /**
- * Runs inside the given transaction, or in one of its own when `db` is not one. Unlike `db.transaction()`, what it
- * throws is the first error: on a lost connection the rollback fails as well, and its error would hide the cause.
+ * Runs inside the given transaction, or in one of its own when `db` is not one: READ COMMITTED, whatever the server's
+ * default. Unlike `db.transaction()`, what it throws is the first error: on a lost connection the rollback fails as well,
+ * and its error would hide the cause.
  */
 export async function inTransaction<DB, T>(
   db: Kysely<DB>,
   run: (trx: Transaction<DB>) => Promise<T>,
 ): Promise<T> {
   if (db.isTransaction) return await run(db as Transaction<DB>);
-  const trx = await db.startTransaction().execute();
+  const trx = await db.startTransaction().setIsolationLevel('read committed').execute();
   try {
     const result = await run(trx);
     await trx.commit().execute();
