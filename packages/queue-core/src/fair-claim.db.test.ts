@@ -245,6 +245,28 @@ describe('turns', () => {
     expect(await openClaims(database.db)).toEqual({});
   });
 
+  test.each(['claims', 'is refused'])(
+    "leaves a caller's transaction the plans it had: it %s",
+    async (end) => {
+      await fill('a', 1);
+      const claimedBy = end === 'claims' ? 'd1' : '00000000-0000-4000-8000-000000000000';
+      await database.db.transaction().execute(async (trx) => {
+        const settings = () =>
+          sql`select current_setting('enable_seqscan'), current_setting('enable_bitmapscan') as bitmap,
+                   current_setting('jit') as jit`.execute(trx);
+        await sql`set local enable_bitmapscan = off`.execute(trx);
+        const { rows: before } = await settings();
+        const options = { claimedBy, turns: [{ repoId: 'a', want: 1 }], defaultCap: 1 };
+        const code = await fairClaim(trx, options).then(
+          ({ effects }) => effects.length,
+          (error: { code: string }) => error.code,
+        );
+        expect(code).toBe(end === 'claims' ? 1 : 'dispatcher_gone');
+        expect((await settings()).rows).toEqual(before);
+      });
+    },
+  );
+
   test('a snapshot older than the lock is refused', async () => {
     const old = database.db
       .transaction()

@@ -1,9 +1,10 @@
-import { BOUNDS, canPipeline, inBoundedTransaction, inOneTrip, SluiceError, type DB } from '@sluice/db';
+import { BOUNDS, canPipeline, inOneTrip, SluiceError, type DB } from '@sluice/db';
 import type { Kysely } from 'kysely';
 import { assertList, assertRepoId, assertText, assertWhole, invalid } from './assert-argument.ts';
 import { toClaimedEffect, type ClaimedEffect, type ClaimedRow } from './claim.ts';
 import { fairClaimLock, type LockRow } from './fair-claim-lock.ts';
 import { fairClaimTake, type ClaimTurn, type TakenRow } from './fair-claim-take.ts';
+import { inClaimTransaction } from './in-claim-transaction.ts';
 import { assertReadCommitted } from './turn-lock.ts';
 
 export interface FairClaimOptions {
@@ -73,7 +74,7 @@ export async function fairClaim(db: Kysely<DB>, options: FairClaimOptions): Prom
     const [, locked, taken] = await inOneTrip(db, [BOUNDS, lock, take]);
     return readAnswers(options, locked as LockRow[], taken as TakenRow[]);
   }
-  return await inBoundedTransaction(db, async (trx) => {
+  return await inClaimTransaction(db, async (trx) => {
     const { rows: locked } = await lock.execute(trx);
     assertReadCommitted(locked[0]?.isolation);
     const { rows: taken } = await take.execute(trx);
