@@ -3,7 +3,7 @@ import pg from 'pg';
 import { dropWhenSilent } from './drop-when-silent.ts';
 import { PipeliningDialect } from './one-trip.ts';
 import { prepareMarked } from './prepared.ts';
-import { SCHEMA } from './schema.ts';
+import { sluice } from './schema.ts';
 import type { DB } from './tables.generated.ts';
 
 export interface DatabaseOptions {
@@ -32,10 +32,11 @@ export interface DatabaseOptions {
 /** A Kysely instance over a pool of its own, in Sluice's schema, with `bigint` columns as `bigint`. */
 export function createDatabase(options: DatabaseOptions): Kysely<DB> {
   const Dialect = options.pooler === 'transaction' ? PostgresDialect : PipeliningDialect;
-  return new Kysely<DB>({
+  const db = new Kysely<DB>({
     dialect: new Dialect({ pool: createPool(options) }),
     ...(options.log === undefined ? {} : { log: options.log }),
-  }).withSchema(SCHEMA);
+  });
+  return sluice(db);
 }
 
 /** The pool behind {@link createDatabase}, for callers that need a raw connection as well. */

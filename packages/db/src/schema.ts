@@ -1,4 +1,5 @@
-import { sql, type Kysely, type RawBuilder, type Transaction } from 'kysely';
+import { sql, WithSchemaPlugin, type Kysely, type RawBuilder, type Transaction } from 'kysely';
+import { SluiceError } from './sluice-error.ts';
 import type { DB } from './tables.generated.ts';
 
 /**
@@ -13,14 +14,27 @@ export function table(name: keyof DB | 'effect_id_seq' | 'effect_claim_number_se
   return sql.id(SCHEMA, name);
 }
 
+/** One for all, so that an instance which has it and nothing else is known as ours. */
+const IN_OUR_SCHEMA = new WithSchemaPlugin(SCHEMA);
+
 /**
- * Types a caller's own Kysely instance or transaction for Sluice's query functions, so that they run inside the
- * caller's transaction: `enqueueEffect(sluice(trx), { … })`.
+ * A caller's own Kysely instance or transaction as Sluice's query functions take it: `enqueueEffect(sluice(trx), { … })`
+ * runs inside the caller's transaction. It has the types of our tables, names our schema, and leaves the caller's plugins
+ * out: one that renames columns or parses texts would change rows that we read.
  */
 export function sluice<T>(transaction: Transaction<T>): Transaction<DB>;
 export function sluice<T>(db: Kysely<T>): Kysely<DB>;
 export function sluice<T>(db: Kysely<T>): Kysely<DB> {
-  return (db as unknown as Kysely<DB>).withSchema(SCHEMA);
+  const own = db as unknown as Kysely<DB> | undefined;
+  if (typeof own?.getExecutor !== 'function') {
+    throw new SluiceError(
+      'invalid_argument',
+      `db: expected a Kysely instance or transaction, got ${own === null ? 'null' : typeof own}. Pass one as the first argument.`,
+    );
+  }
+  const { plugins } = own.getExecutor();
+  if (plugins.length === 1 && plugins[0] === IN_OUR_SCHEMA) return own;
+  return own.withoutPlugins().withPlugin(IN_OUR_SCHEMA);
 }
 
 function schemaName(value: string | undefined): string {

@@ -17,12 +17,16 @@ export const ERROR_CATALOGUE = {
   },
   wrong_isolation: {
     summary: "The caller's transaction works on a snapshot that may be older than a lock it has to respect.",
-    next: 'Open the transaction with the default isolation level, READ COMMITTED.',
+    next: 'Open the transaction at the isolation level READ COMMITTED.',
   },
   dispatcher_gone: {
     summary:
       'A dispatcher claims under an id that is registered no more: it was declared dead, or unregistered.',
     next: 'Register again and claim under the new id; a running dispatcher does so by itself.',
+  },
+  driver_unsupported: {
+    summary: "The driver under the caller's Kysely sends arrays or buffers in another form than pg does.",
+    next: 'Give the queue a Kysely instance over the pg driver; createDatabase makes one.',
   },
   database_unavailable: {
     summary: 'The database did not answer in time or refused the connection.',

@@ -33,17 +33,17 @@ export async function arrivalsAfter(
 
 /** The statement behind {@link arrivalsAfter}. */
 export function arrivalsStatement(effectId: bigint, limit: number) {
-  return sql<{ effect_id: bigint | string; repo_id: string; is_waiting: boolean }>`${PREPARED}
-    select effect_id, repo_id,
+  return sql<{ effect_id: string; repo_id: string; is_waiting: boolean }>`${PREPARED}
+    select effect_id::text, repo_id,
            run_at is null and (select c.effect_id from ${table('effect_claim')} c where c.effect_id = recent.effect_id) is null
              as is_waiting
       from (select effect_id, repo_id, run_at from ${table('effect_queue')}
              where effect_id > ${effectId}::bigint order by effect_id limit ${limit}::int) recent
-     order by effect_id`;
+     order by recent.effect_id`;
 }
 
 /** The highest effect id drawn so far; 0 if none was. Some below it may not be committed yet. */
 export async function highestEffectId(db: Kysely<DB>): Promise<bigint> {
-  const { rows } = await sql<{ id: bigint | string }>`select ${lastEffectId} as id`.execute(db);
+  const { rows } = await sql<{ id: string }>`select (${lastEffectId})::text as id`.execute(db);
   return BigInt(rows[0]!.id);
 }

@@ -1,7 +1,8 @@
-import { inBoundedTransaction, table, type DB } from '@sluice/db';
+import { table, type DB } from '@sluice/db';
 import { sql, type Kysely, type Transaction } from 'kysely';
 import { assertRepoId, assertText, assertWhole } from './assert-argument.ts';
 import { toClaimedEffect, type ClaimedEffect, type ClaimedRow } from './claim.ts';
+import { inClaimTransaction } from './in-claim-transaction.ts';
 import { nextClaimNumber } from './sequences.ts';
 import { lockGlobalTurn, lockTurns } from './turn-lock.ts';
 
@@ -25,10 +26,9 @@ export async function claimEffects(
   assertRepoId('repoId', repoId);
   assertText('claimedBy', claimedBy, 200);
   assertWhole('limit', limit, 1, CLAIM_MAX);
-  return await inBoundedTransaction(db, async (trx) => {
+  return await inClaimTransaction(db, async (trx) => {
     await lockTurns(trx, [repoId]);
     let turn = await readTurn(trx, repoId);
-    const { bitmapScan } = turn;
     if (turn.hasGlobalCap) {
       await lockGlobalTurn(trx);
       turn = await readTurn(trx, repoId);
@@ -37,7 +37,6 @@ export async function claimEffects(
     if (take > 0 && turn.hasDue) await promoteDueOfRepo(trx, repoId);
     const { rows } =
       take > 0 ? await claimStatement({ repoId, claimedBy, limit: take }).execute(trx) : { rows: [] };
-    if (db.isTransaction) await sql`select set_config('enable_bitmapscan', ${bitmapScan}, true)`.execute(trx);
     return rows.map(toClaimedEffect);
   });
 }
@@ -47,8 +46,6 @@ interface Turn {
   room: number | null;
   hasGlobalCap: boolean;
   hasDue: boolean;
-  /** The caller's setting, to be put back. */
-  bitmapScan: string;
 }
 
 /**
@@ -59,8 +56,7 @@ interface Turn {
 async function readTurn(trx: Transaction<DB>, repoId: string): Promise<Turn> {
   const claims = table('effect_claim');
   const { rows } = await sql<Turn>`
-    with setting as materialized (select current_setting('enable_bitmapscan') as before)
-    select setting.before as "bitmapScan", set_config('enable_bitmapscan', 'off', true),
+    select set_config('enable_bitmapscan', 'off', true),
            least(case when r.paused_at is not null then 0 end,
                  case when r.cap is not null
                       then r.cap - (select count(*) from ${claims} c where c.repo_id = given.repo_id) end,
@@ -70,7 +66,6 @@ async function readTurn(trx: Transaction<DB>, repoId: string): Promise<Turn> {
            exists (select from ${table('effect_queue')} q
                     where q.repo_id = given.repo_id and q.run_at <= statement_timestamp()) as "hasDue"
       from (select ${repoId}::text collate "C" as repo_id) given
-     cross join setting
      cross join ${table('queue_limit')} l
       left join ${table('repo')} r on r.repo_id = given.repo_id`.execute(trx);
   return rows[0]!;
@@ -108,6 +103,6 @@ export function claimStatement(request: { repoId: string; claimedBy: string; lim
       insert into ${table('effect_claim')} (repo_id, claim_number, effect_id, attempt, claimant)
       select repo_id, claim_number, effect_id, attempt, claimant from numbered
     )
-    select effect_id, repo_id, claim_number, attempt, claimant, name, payload, max_attempts, push_id
-      from numbered order by priority desc, effect_id`;
+    select effect_id::text, repo_id, claim_number::text, attempt, claimant, name, payload, max_attempts, push_id
+      from numbered order by numbered.priority desc, numbered.effect_id`;
 }

@@ -26,9 +26,9 @@ export type Outcome = 'pass' | 'fail' | 'timeout' | 'remote';
 
 /** A claim's row joined with its effect's, as the claim statements return it. */
 export interface ClaimedRow {
-  effect_id: bigint | string;
+  effect_id: string;
   repo_id: string;
-  claim_number: bigint | string;
+  claim_number: string;
   attempt: number;
   claimant: string;
   name: string;
@@ -37,7 +37,6 @@ export interface ClaimedRow {
   push_id: string | null;
 }
 
-/** Maps a row; a caller's own pool may deliver bigint columns as text. */
 export function toClaimedEffect(row: ClaimedRow): ClaimedEffect {
   return {
     effectId: BigInt(row.effect_id) as EffectId,

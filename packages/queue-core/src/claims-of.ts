@@ -1,5 +1,5 @@
-import type { DB } from '@sluice/db';
-import type { Kysely } from 'kysely';
+import { table, type DB } from '@sluice/db';
+import { sql, type Kysely } from 'kysely';
 import type { Claim } from './claim.ts';
 import type { EffectId } from './effect-id.ts';
 
@@ -8,17 +8,16 @@ import type { EffectId } from './effect-id.ts';
  * way is open in its name without its knowing, and its heartbeat would protect it for ever.
  */
 export async function dispatcherClaimsOf(db: Kysely<DB>, claimant: string): Promise<Claim[]> {
-  const rows = await db
-    .selectFrom('effect_claim')
-    .select(['effect_id', 'repo_id', 'claim_number', 'attempt', 'claimant'])
-    .where('claimant', '=', claimant)
-    .orderBy('claim_number')
-    .execute();
+  const { rows } = await sql<{ effect_id: string; repo_id: string; claim_number: string; attempt: number }>`
+    select effect_id::text, repo_id, claim_number::text, attempt
+      from ${table('effect_claim')} c
+     where claimant = ${claimant}
+     order by c.claim_number`.execute(db);
   return rows.map((row) => ({
     effectId: BigInt(row.effect_id) as EffectId,
     repoId: row.repo_id,
     claimNumber: BigInt(row.claim_number),
     attempt: row.attempt,
-    claimant: row.claimant,
+    claimant,
   }));
 }

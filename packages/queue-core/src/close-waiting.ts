@@ -16,7 +16,7 @@ export async function closeWaiting(
 ): Promise<bigint[]> {
   if (closing.reasons.size === 0) return [];
   const reasons = JSON.stringify(Object.fromEntries(closing.reasons));
-  const { rows } = await sql<{ effect_id: bigint | string }>`
+  const { rows } = await sql<{ effect_id: string }>`
     with removed as (
       delete from ${table('effect_queue')} q
        where q.effect_id = any(${[...closing.reasons.keys()]}::bigint[])
@@ -35,6 +35,6 @@ export async function closeWaiting(
       delete from ${table('effect_dedup')} k
        where k.effect_id = any(array(select effect_id from removed where dedup_key is not null))
     )
-    select effect_id from removed order by effect_id`.execute(trx);
+    select effect_id::text from removed order by removed.effect_id`.execute(trx);
   return rows.map((row) => BigInt(row.effect_id));
 }

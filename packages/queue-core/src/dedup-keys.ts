@@ -19,13 +19,10 @@ export async function keyHolder(
   { repoId, dedupKey }: { repoId: string; dedupKey?: string },
 ): Promise<bigint | undefined> {
   if (dedupKey === undefined) return undefined;
-  const row = await db
-    .selectFrom('effect_dedup')
-    .select('effect_id')
-    .where('repo_id', '=', repoId)
-    .where('dedup_key', '=', dedupKey)
-    .executeTakeFirst();
-  return row === undefined ? undefined : BigInt(row.effect_id);
+  const { rows } = await sql<{ effect_id: string }>`
+    select effect_id::text from ${table('effect_dedup')}
+     where repo_id = ${repoId} and dedup_key = ${dedupKey}`.execute(db);
+  return rows[0] === undefined ? undefined : BigInt(rows[0].effect_id);
 }
 
 /**
@@ -74,7 +71,7 @@ export async function moveKeys(
 }
 
 async function insertKeys(trx: Transaction<DB>, requests: readonly KeyRequest[]): Promise<bigint[]> {
-  const { rows } = await sql<{ effect_id: bigint | string }>`
+  const { rows } = await sql<{ effect_id: string }>`
     insert into ${table('effect_dedup')} (repo_id, dedup_key, effect_id, is_retained)
     select * from unnest(${requests.map((request) => request.repoId)}::text[],
                          ${requests.map((request) => request.dedupKey)}::text[],
@@ -83,13 +80,13 @@ async function insertKeys(trx: Transaction<DB>, requests: readonly KeyRequest[])
                          as given (repo_id, dedup_key, effect_id, is_retained)
      order by repo_id collate "C", dedup_key collate "C"
         on conflict (repo_id, dedup_key) do nothing
-    returning effect_id`.execute(trx);
+    returning effect_id::text`.execute(trx);
   return rows.map((row) => BigInt(row.effect_id));
 }
 
 async function readKeys(trx: Transaction<DB>, requests: readonly KeyRequest[]): Promise<[string, bigint][]> {
-  const { rows } = await sql<{ repo_id: string; dedup_key: string; effect_id: bigint | string }>`
-    select k.*
+  const { rows } = await sql<{ repo_id: string; dedup_key: string; effect_id: string }>`
+    select k.repo_id, k.dedup_key, k.effect_id::text
       from unnest(${requests.map((request) => request.repoId)}::text[],
                   ${requests.map((request) => request.dedupKey)}::text[]) as given (repo_id, dedup_key)
      cross join lateral (

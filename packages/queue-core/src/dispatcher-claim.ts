@@ -111,6 +111,6 @@ function takeStatement(request: {
       insert into ${claims} (repo_id, claim_number, effect_id, attempt, claimant)
       select repo_id, claim_number, effect_id, attempt, claimant from numbered
     )
-    select effect_id, repo_id, claim_number, attempt, claimant, name, payload, max_attempts, push_id
-      from numbered order by effect_id`;
+    select effect_id::text, repo_id, claim_number::text, attempt, claimant, name, payload, max_attempts, push_id
+      from numbered order by numbered.effect_id`;
 }

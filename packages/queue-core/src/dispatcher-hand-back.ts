@@ -20,7 +20,7 @@ export async function dispatcherHandBack(db: Kysely<DB>, claims: readonly Claim[
       [String(claim.effectId), claim.repoId, claim.attempt, claim.claimant],
     ]),
   );
-  const { rows } = await sql<{ claim_number: bigint | string }>`
+  const { rows } = await sql<{ claim_number: string }>`
     with given as materialized (
       select ${JSON.stringify(fences)}::jsonb as fences
     ), mine as materialized (
@@ -33,6 +33,6 @@ export async function dispatcherHandBack(db: Kysely<DB>, claims: readonly Claim[
     )
     delete from ${table('effect_claim')}
      where effect_id = any(array(select effect_id from mine))
-    returning claim_number`.execute(db);
+    returning claim_number::text`.execute(db);
   return rows.map((row) => BigInt(row.claim_number));
 }

@@ -1,7 +1,7 @@
 import { inBoundedTransaction, table, type DB } from '@sluice/db';
 import { sql, type Kysely } from 'kysely';
 import { assertText, assertWhole, invalid, isDispatcherId } from './assert-argument.ts';
-import { claimantKey } from './turn-lock.ts';
+import { assertReadCommitted, claimantKey } from './turn-lock.ts';
 
 export interface NewDispatcher {
   host: string;
@@ -53,7 +53,10 @@ export async function unregisterDispatcher(db: Kysely<DB>, dispatcherId: string)
   await inBoundedTransaction(db, async (trx) => {
     await trx.deleteFrom('dispatcher').where('dispatcher_id', '=', dispatcherId).execute();
     // A claim of its own may be under way; it is waited for, and later ones find that the registration is gone.
-    await sql`select pg_advisory_xact_lock(${claimantKey(dispatcherId)})`.execute(trx);
+    const { rows } = await sql<{ isolation: string }>`
+      select current_setting('transaction_isolation') as isolation,
+             pg_advisory_xact_lock(${claimantKey(dispatcherId)})::text`.execute(trx);
+    assertReadCommitted(rows[0]?.isolation);
     await sql`delete from ${table('effect_claim')}
       where effect_id = any(array(select effect_id from ${table('effect_claim')}
                                       where claimant = ${dispatcherId} order by effect_id for update))`.execute(

@@ -7,13 +7,14 @@ import { nextEffectId } from './sequences.ts';
 /** Ids for the whole batch, and the limits of the repos that have one. */
 export async function prepareBatch(trx: Transaction<DB>, effects: readonly NewEffect[]) {
   const repoIds = [...new Set(effects.map((effect) => effect.repoId))];
-  const { rows } = await sql<{ ids: string[]; limits: Record<string, number> | null }>`
-    select (select array_agg(id::text order by id)
+  const { rows } = await sql<{ ids: string; limits: string | null }>`
+    select (select string_agg(id::text, ' ' order by id)
               from (select ${nextEffectId} as id from generate_series(1, ${effects.length}::integer)) numbered) as ids,
-           (select jsonb_object_agg(repo_id, max_queued) from ${table('repo')}
+           (select jsonb_object_agg(repo_id, max_queued)::text from ${table('repo')}
              where repo_id = any(${repoIds}::text[]) and max_queued is not null) as limits`.execute(trx);
   const { ids, limits } = rows[0]!;
-  return { ids: ids.map(BigInt), limits: new Map(Object.entries(limits ?? {})) };
+  const limited = JSON.parse(limits ?? '{}') as Record<string, number>;
+  return { ids: ids.split(' ').map(BigInt), limits: new Map(Object.entries(limited)) };
 }
 
 /**
@@ -46,12 +47,12 @@ export async function readWaiting(
   const repoIds = [...new Set(superseding.map((c) => c.repoId))];
   const groups = new Map(superseding.map((c) => [scoped(c.repoId, c.concurrencyGroup!), c]));
   const { rows } = await sql<{
-    effect_id: bigint | string;
+    effect_id: string;
     repo_id: string;
     dedup_key: string | null;
     concurrency_group: string;
   }>`
-    select w.*
+    select w.effect_id::text, w.repo_id, w.dedup_key, w.concurrency_group
       from unnest(${[...groups.values()].map((c) => c.repoId)}::text[],
                   ${[...groups.values()].map((c) => c.concurrencyGroup)}::text[]) as g (repo_id, concurrency_group)
      cross join lateral (

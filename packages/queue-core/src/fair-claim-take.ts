@@ -22,10 +22,10 @@ export interface TakenRow {
   cap: number | null;
   open_claims: number | null;
   is_paused: boolean | null;
-  lowest_claim: bigint | string | null;
+  lowest_claim: string | null;
   global_room: number | null;
-  effect_id: bigint | string | null;
-  claim_number: bigint | string | null;
+  effect_id: string | null;
+  claim_number: string | null;
   attempt: number | null;
   name: string | null;
   payload: string | null;
@@ -110,13 +110,13 @@ export function fairClaimTake(options: {
       insert into ${table('effect_claim')} (repo_id, claim_number, effect_id, attempt, claimant)
       select repo_id, claim_number, effect_id, attempt, ${claimedBy}::text from picked
     )
-    select repo_id, weight, cap, open_claims, is_paused, lowest_claim, (select global_room from limits) as global_room,
-           null::bigint as effect_id, null::bigint as claim_number, null::int as attempt, null::text as name,
+    select repo_id, weight, cap, open_claims, is_paused, lowest_claim::text,
+           (select global_room from limits) as global_room, null::text as effect_id, null::text as claim_number, null::int as attempt, null::text as name,
            null::text as payload, null::int as priority, null::int as max_attempts, null::text as push_id
       from looked
     union all
     select repo_id, null, null, null, null, null, null,
-           effect_id, claim_number, attempt, name, payload, priority, max_attempts, push_id
+           effect_id::text, claim_number::text, attempt, name, payload, priority, max_attempts, push_id
       from picked`;
 }
 

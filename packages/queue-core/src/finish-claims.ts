@@ -32,7 +32,7 @@ export function finishStatement(finishes: readonly Finish[]) {
     if (!first.has(finish.claim.claimNumber)) first.set(finish.claim.claimNumber, finish);
   }
   const given = [...first.values()].sort((a, b) => (a.claim.claimNumber < b.claim.claimNumber ? -1 : 1));
-  return sql<{ claim_number: bigint | string }>`${PREPARED}
+  return sql<{ claim_number: string }>`${PREPARED}
     with given as materialized (
       select ${given.map(({ claim }) => claim.claimNumber)}::bigint[] as numbers,
              ${given.map(({ claim }) => claim.effectId)}::bigint[] as effects,
@@ -75,7 +75,7 @@ export function finishStatement(finishes: readonly Finish[]) {
               or k.effect_id = any(array(select effect_id from finished
                                           where dedup_key is not null and fact ->> 2 <> 'done')))
     )
-    select claim_number from closed`;
+    select claim_number::text from closed`;
 }
 
 /** Which of the given claims a row may be. */

@@ -3,6 +3,7 @@ import { sql, type Kysely } from 'kysely';
 import { assertRepoId, assertWhole, invalid } from './assert-argument.ts';
 import type { Outcome } from './claim.ts';
 import type { EffectId } from './effect-id.ts';
+import { dateOf, instant } from './instant.ts';
 
 export type FinishedState = 'done' | 'dead' | 'cancelled' | 'superseded' | 'skipped';
 
@@ -44,8 +45,8 @@ export async function finishedEffects(
     attempts: row.attempts,
     pushId: row.push_id,
     resultRef: row.result_ref,
-    enqueuedAt: row.enqueued_at,
-    finishedAt: row.finished_at,
+    enqueuedAt: dateOf(row.enqueued_at),
+    finishedAt: dateOf(row.finished_at),
   }));
 }
 
@@ -70,17 +71,18 @@ export function finishedStatement({ repoId, state, limit = 100 }: FinishedReques
     state === undefined
       ? sql`true`
       : sql`state = ${sql.lit(state)} and ${isUndone ? sql`state <> 'done'` : sql`true`}`;
-  const order = repoId !== undefined || isUndone ? sql`finished_at desc` : sql`effect_id desc`;
+  const order = repoId !== undefined || isUndone ? sql`h.finished_at desc` : sql`h.effect_id desc`;
   return sql<FinishedRow>`
-    select effect_id, repo_id, name, state, outcome, reason, attempts, push_id, result_ref, enqueued_at, finished_at
-      from ${table('effect_history')}
+    select effect_id::text, repo_id, name, state, outcome, reason, attempts, push_id, result_ref,
+           ${instant(sql`enqueued_at`)} as enqueued_at, ${instant(sql`finished_at`)} as finished_at
+      from ${table('effect_history')} h
      where ${ofRepo} and ${inState}
      order by ${order}
      limit ${limit}::int`;
 }
 
 interface FinishedRow {
-  effect_id: bigint | string;
+  effect_id: string;
   repo_id: string;
   name: string;
   state: FinishedState;
@@ -89,6 +91,6 @@ interface FinishedRow {
   attempts: number;
   push_id: string | null;
   result_ref: string | null;
-  enqueued_at: Date;
-  finished_at: Date;
+  enqueued_at: string;
+  finished_at: string;
 }

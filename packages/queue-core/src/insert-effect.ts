@@ -11,7 +11,7 @@ import { filled, templateOf, type Template } from './template.ts';
  * it would cost a second commit.) Measured, prepared: 115 µs of the server's time, as for an insert into a bare table.
  */
 export async function insertEffect(db: Kysely<DB>, effect: NewEffect): Promise<bigint | undefined> {
-  const { rows } = await db.executeQuery<{ effect_id: bigint | string }>(insertQuery(effect));
+  const { rows } = await db.executeQuery<{ effect_id: string }>(insertQuery(effect));
   const [row] = rows;
   return row === undefined ? undefined : BigInt(row.effect_id);
 }
@@ -27,7 +27,7 @@ type Values = ReturnType<typeof valuesOf>;
 const templates = new Map<string, Template<keyof Values>>();
 
 /** The statement behind {@link insertEffect}. */
-export function insertQuery(effect: NewEffect): CompiledQuery<{ effect_id: bigint | string }> {
+export function insertQuery(effect: NewEffect): CompiledQuery<{ effect_id: string }> {
   const isNow = effect.runAt === undefined && (effect.delayMs ?? 0) === 0;
   const shape: Shape = {
     isKeyed: effect.dedupKey !== undefined,
@@ -83,7 +83,7 @@ function statement(shape: Shape, value: (name: keyof Values) => RawBuilder<unkno
   return sql`${PREPARED}${key}insert into ${table('effect_queue')} as q
            (effect_id, repo_id, name, payload, priority, max_attempts, run_at, dedup_key, concurrency_group, push_id)
     ${shape.isKeyed ? sql`select key.effect_id, ${values} from key` : sql`select ${nextEffectId}, ${values} where ${isUnlimited}`}
-    returning effect_id,
+    returning effect_id::text,
               case when q.run_at is null and exists (select from ${table('dispatcher')} d where d.is_sleeping)
                    then pg_notify(${sql.lit(CHANNELS.effects)}, q.effect_id || ' ' || q.repo_id)::text end as told`;
 }

@@ -21,7 +21,7 @@ export interface BornFinished {
 /** Writes effects straight into history, in one statement, and returns their ids in the given order. */
 export async function insertFinished(db: Kysely<DB>, rows: readonly BornFinished[]): Promise<bigint[]> {
   if (rows.length === 0) return [];
-  const result = await sql<{ ids: string[] }>`
+  const result = await sql<{ ids: string }>`
     with numbered as materialized (
       select coalesce(given.id, ${nextEffectId}) as effect_id, given.*
         from unnest(${rows.map((row) => row.effectId ?? null)}::bigint[],
@@ -45,6 +45,6 @@ export async function insertFinished(db: Kysely<DB>, rows: readonly BornFinished
              concurrency_group, push_id, now()
         from numbered
     )
-    select array_agg(effect_id::text order by position) as ids from numbered`.execute(db);
-  return result.rows[0]!.ids.map(BigInt);
+    select string_agg(effect_id::text, ' ' order by position) as ids from numbered`.execute(db);
+  return result.rows[0]!.ids.split(' ').map(BigInt);
 }

@@ -80,7 +80,7 @@ export async function maintainPartitions(
 
 async function databaseDay(db: Kysely<DB>): Promise<string> {
   const { rows } = await sql<{ day: string }>`
-    select ((statement_timestamp() at time zone 'UTC')::date)::text as day`.execute(db);
+    select to_char(statement_timestamp() at time zone 'UTC', 'YYYY-MM-DD') as day`.execute(db);
   return rows[0]!.day;
 }
 

@@ -25,7 +25,8 @@ export async function openClaim(
     );
   }
   const { rows } = await sql<ClaimedRow>`
-    select c.effect_id, c.repo_id, c.claim_number, c.attempt, c.claimant, q.name, q.payload, q.max_attempts, q.push_id
+    select c.effect_id::text, c.repo_id, c.claim_number::text, c.attempt, c.claimant, q.name, q.payload,
+           q.max_attempts, q.push_id
       from ${table('effect_claim')} c join ${table('effect_queue')} q on q.effect_id = c.effect_id
      where c.repo_id = ${request.repoId} and c.claim_number = ${request.claimNumber}
        for update of c`.execute(trx);

@@ -30,7 +30,7 @@ export async function promoteDue(db: Kysely<DB>, { limit }: { limit: number }): 
 
 /** The statement behind {@link promoteDue}. */
 export function promoteStatement(limit: number) {
-  return sql<{ repo_id: string; effect_id: bigint | string }>`
+  return sql<{ repo_id: string; effect_id: string }>`
     with due as materialized (
       select effect_id from ${table('effect_queue')}
        where run_at is not null and run_at <= statement_timestamp()
@@ -40,5 +40,5 @@ export function promoteStatement(limit: number) {
     )
     update ${table('effect_queue')} set run_at = null
      where effect_id = any(array(select effect_id from due))
-    returning repo_id, effect_id`;
+    returning repo_id, effect_id::text`;
 }

@@ -1,6 +1,7 @@
 import { table, type DB } from '@sluice/db';
 import { sql, type Kysely, type RawBuilder } from 'kysely';
 import { assertRepoId, assertWhole } from './assert-argument.ts';
+import { dateOf, instant } from './instant.ts';
 
 /** Where a repo's unfinished effects stand. */
 export interface RepoQueue {
@@ -46,7 +47,7 @@ export async function queueByRepo(db: Kysely<DB>, request: Request = {}): Promis
     running: row.running,
     cap: row.cap,
     weight: row.weight,
-    pausedAt: row.paused_at,
+    pausedAt: dateOf(row.paused_at),
     oldestWaitingMs: row.oldest_waiting_ms,
   }));
 }
@@ -58,7 +59,7 @@ interface Row {
   running: number;
   cap: number | null;
   weight: number;
-  paused_at: Date | null;
+  paused_at: string | null;
   oldest_waiting_ms: number | null;
 }
 
@@ -83,7 +84,8 @@ function queueByRepoStatement({ repoId, after = '', limit = 100 }: Request) {
        where repo_id is not null
        order by repo_id limit ${limit}::int
     )
-    select page.repo_id, page.running, r.cap, coalesce(r.weight, 1) as weight, r.paused_at,
+    select page.repo_id, page.running, r.cap, coalesce(r.weight, 1) as weight,
+           ${instant(sql`r.paused_at`)} as paused_at,
            greatest(0, least(${QUEUE_COUNT_MAX}::int, enqueued.count - page.running)) as waiting,
            scheduled.count as scheduled,
            case when oldest.enqueued_at is not null

@@ -2,6 +2,7 @@ import { table, type DB } from '@sluice/db';
 import { sql, type Kysely } from 'kysely';
 import { assertWhole } from './assert-argument.ts';
 import type { EffectId } from './effect-id.ts';
+import { dateOf, instant } from './instant.ts';
 
 /** A stored piece of output. */
 export interface StoredChunk {
@@ -28,22 +29,22 @@ export async function readLog(
   const { effectId, after = { claimNumber: 0n, seq: 0 }, limit = 1_000 } = request;
   assertWhole('limit', limit, 1, LIMIT_MAX);
   const { rows } = await sql<{
-    claim_number: bigint | string;
+    claim_number: string;
     attempt: number;
     seq: number;
-    bytes: Buffer;
-    logged_at: Date;
+    hex: string;
+    logged_at: string;
   }>`
-    select claim_number, attempt, seq, bytes, logged_at
-      from ${table('effect_log')}
+    select claim_number::text, attempt, seq, encode(bytes, 'hex') as hex, ${instant(sql`logged_at`)} as logged_at
+      from ${table('effect_log')} l
      where effect_id = ${effectId} and (claim_number, seq) > (${after.claimNumber}, ${after.seq}::int)
-     order by claim_number, seq
+     order by l.claim_number, l.seq
      limit ${limit}::int`.execute(db);
   return rows.map((row) => ({
     claimNumber: BigInt(row.claim_number),
     attempt: row.attempt,
     seq: row.seq,
-    bytes: row.bytes,
-    loggedAt: row.logged_at,
+    bytes: Buffer.from(row.hex, 'hex'),
+    loggedAt: dateOf(row.logged_at),
   }));
 }

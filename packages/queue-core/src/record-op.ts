@@ -1,6 +1,7 @@
-import { inTransaction, SluiceError, type DB } from '@sluice/db';
-import type { Kysely } from 'kysely';
+import { inTransaction, SluiceError, table, type DB } from '@sluice/db';
+import { sql, type Kysely } from 'kysely';
 import { assertRepoId, assertWhole, invalid } from './assert-argument.ts';
+import { dateOf, instant } from './instant.ts';
 
 /** One accepted push of a repo. */
 export interface OpRecord {
@@ -33,7 +34,7 @@ export async function recordOp(db: Kysely<DB>, op: { repoId: string; opOid: stri
       .execute();
     const repo = await trx
       .selectFrom('repo')
-      .select(['op_seq', 'op_tip'])
+      .select([sql<string>`op_seq::text`.as('op_seq'), 'op_tip'])
       .where('repo_id', '=', repoId)
       .forUpdate()
       .executeTakeFirstOrThrow();
@@ -46,7 +47,7 @@ export async function recordOp(db: Kysely<DB>, op: { repoId: string; opOid: stri
     if (inserted.numInsertedOrUpdatedRows === 0n) {
       const known = await trx
         .selectFrom('op_record')
-        .select(['repo_id', 'seq'])
+        .select(['repo_id', sql<string>`seq::text`.as('seq')])
         .where('push_id', '=', opOid)
         .executeTakeFirstOrThrow();
       if (known.repo_id === repoId) return BigInt(known.seq);
@@ -68,17 +69,16 @@ export async function opRecords(
   const { repoId, limit = 100 } = request;
   assertRepoId('repoId', repoId);
   assertWhole('limit', limit, 1, OP_RECORDS_MAX);
-  const rows = await db
-    .selectFrom('op_record')
-    .select(['push_id', 'seq', 'parent', 'created_at'])
-    .where('repo_id', '=', repoId)
-    .orderBy('seq', 'desc')
-    .limit(limit)
-    .execute();
+  const { rows } = await sql<{ push_id: string; seq: string; parent: string | null; created_at: string }>`
+    select push_id, seq::text, parent, ${instant(sql`created_at`)} as created_at
+      from ${table('op_record')} o
+     where repo_id = ${repoId}
+     order by o.seq desc
+     limit ${limit}::int`.execute(db);
   return rows.map((row) => ({
     opOid: row.push_id,
     seq: BigInt(row.seq),
     parent: row.parent,
-    createdAt: row.created_at,
+    createdAt: dateOf(row.created_at),
   }));
 }

@@ -2,7 +2,7 @@ import { inBoundedTransaction, table, type DB } from '@sluice/db';
 import { sql, type Kysely, type Transaction } from 'kysely';
 import { assertWhole } from './assert-argument.ts';
 import { lockClaims, takeBackClaims } from './take-back-claims.ts';
-import { claimantKey } from './turn-lock.ts';
+import { assertReadCommitted, claimantKey } from './turn-lock.ts';
 
 /** Most dispatchers, and most batches of claims, that one call deals with; the next call goes on. */
 const DISPATCHERS_MAX = 1_000;
@@ -66,8 +66,10 @@ async function buryDispatcher(
   if (dead === undefined) return undefined;
   const place = { heartbeatAt: dead.heartbeat_at, id: dead.id };
   // A claim of its own may be about to commit: it would be nobody's, once the registration is gone.
-  const alone = await sql<{ is_held: boolean }>`
-    select pg_try_advisory_xact_lock(${claimantKey(dead.id)}) as is_held`.execute(trx);
+  const alone = await sql<{ is_held: boolean; isolation: string }>`
+    select pg_try_advisory_xact_lock(${claimantKey(dead.id)}) as is_held,
+           current_setting('transaction_isolation') as isolation`.execute(trx);
+  assertReadCommitted(alone.rows[0]?.isolation);
   if (!alone.rows[0]!.is_held) return { requeued: 0, place };
   const claims = await lockClaims(trx, { where: sql`c.claimant = ${dead.id}`, limit: CLAIMS_MAX });
   // In a later statement, so that it counts what was committed meanwhile.

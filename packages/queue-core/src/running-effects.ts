@@ -2,6 +2,7 @@ import { table, type DB } from '@sluice/db';
 import { sql, type Kysely } from 'kysely';
 import { assertRepoId, assertWhole } from './assert-argument.ts';
 import type { EffectId } from './effect-id.ts';
+import { dateOf, instant } from './instant.ts';
 
 /** A claimed effect, as people want to see it. */
 export interface RunningEffect {
@@ -25,15 +26,16 @@ export async function runningEffects(
   if (repoId !== undefined) assertRepoId('repoId', repoId);
   assertWhole('limit', limit, 1, LIMIT_MAX);
   const { rows } = await sql<{
-    effect_id: bigint | string;
+    effect_id: string;
     repo_id: string;
     name: string;
     attempt: number;
-    claim_number: bigint | string;
+    claim_number: string;
     claimant: string;
-    claimed_at: Date;
+    claimed_at: string;
   }>`
-    select c.effect_id, c.repo_id, q.name, c.attempt, c.claim_number, c.claimant, c.claimed_at
+    select c.effect_id::text, c.repo_id, q.name, c.attempt, c.claim_number::text, c.claimant,
+           ${instant(sql`c.claimed_at`)} as claimed_at
       from (select * from ${table('effect_claim')}
              where ${repoId === undefined ? sql`true` : sql`repo_id = ${repoId}`}
              order by claim_number limit ${limit}::int) c
@@ -46,6 +48,6 @@ export async function runningEffects(
     attempt: row.attempt,
     claimNumber: BigInt(row.claim_number),
     claimant: row.claimant,
-    claimedAt: row.claimed_at,
+    claimedAt: dateOf(row.claimed_at),
   }));
 }

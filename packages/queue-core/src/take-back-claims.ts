@@ -5,9 +5,9 @@ import { finishClaims } from './finish-claims.ts';
 
 /** A claim whose row the transaction has locked. */
 export interface LockedClaim {
-  effect_id: bigint | string;
+  effect_id: string;
   repo_id: string;
-  claim_number: bigint | string;
+  claim_number: string;
   attempt: number;
   claimant: string;
   /** NULL: its effect is gone. */
@@ -20,7 +20,7 @@ export async function lockClaims(
   { where, limit }: { where: RawBuilder<unknown>; limit: number },
 ): Promise<LockedClaim[]> {
   const { rows } = await sql<LockedClaim>`
-    select c.effect_id, c.repo_id, c.claim_number, c.attempt, c.claimant,
+    select c.effect_id::text, c.repo_id, c.claim_number::text, c.attempt, c.claimant,
            (select q.max_attempts from ${table('effect_queue')} q where q.effect_id = c.effect_id) as max_attempts
       from ${table('effect_claim')} c
      where ${where}

@@ -60,6 +60,6 @@ export function assertReadCommitted(isolation: string | undefined): void {
   if (isolation === 'read committed') return;
   throw new SluiceError(
     'wrong_isolation',
-    `expected a READ COMMITTED transaction, got ${isolation ?? 'an unknown one'}. Claims, cancellations and supersessions must see the newest rows: open the transaction with the default isolation level.`,
+    `expected a READ COMMITTED transaction, got ${isolation ?? 'an unknown one'}. Claims, cancellations and supersessions must see the newest rows: open the transaction at READ COMMITTED.`,
   );
 }

@@ -1,3 +1,5 @@
+import { dateOf } from './instant.ts';
+
 /** What an unfinished, unclaimed effect waits for: the first of these that applies. */
 export type WaitReason =
   /** Its own time, set when it was enqueued. */
@@ -16,10 +18,10 @@ export type WaitReason =
 
 /** The facts of a waiting effect, as the queries that explain it read them. */
 export interface WaitFacts {
-  run_at: Date | null;
+  run_at: string | null;
   attempts: number;
   last_error: string | null;
-  paused_at: Date | null;
+  paused_at: string | null;
   is_dispatcher_alive: boolean;
   cap: number | null;
   repo_running: number;
@@ -31,11 +33,12 @@ export interface WaitFacts {
 /** Decides what an effect waits for. `defaultCap` is the cap of a repo without its own; unknown: not judged. */
 export function waitReason(facts: WaitFacts, defaultCap: number | undefined): WaitReason {
   const cap = facts.cap ?? defaultCap;
-  if (facts.paused_at !== null) return { kind: 'repo_paused', since: facts.paused_at };
-  if (facts.run_at !== null && facts.attempts > 0) {
-    return { kind: 'retry', at: facts.run_at, attemptsSpent: facts.attempts, lastError: facts.last_error };
+  const runAt = dateOf(facts.run_at);
+  if (facts.paused_at !== null) return { kind: 'repo_paused', since: dateOf(facts.paused_at) };
+  if (runAt !== null && facts.attempts > 0) {
+    return { kind: 'retry', at: runAt, attemptsSpent: facts.attempts, lastError: facts.last_error };
   }
-  if (facts.run_at !== null) return { kind: 'scheduled', until: facts.run_at };
+  if (runAt !== null) return { kind: 'scheduled', until: runAt };
   if (!facts.is_dispatcher_alive) return { kind: 'no_dispatcher' };
   if (cap !== undefined && facts.repo_running >= cap) {
     return { kind: 'repo_at_cap', cap, running: facts.repo_running };

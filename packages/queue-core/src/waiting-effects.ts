@@ -2,6 +2,7 @@ import { table, type DB } from '@sluice/db';
 import { sql, type Kysely, type RawBuilder } from 'kysely';
 import { assertRepoId, assertWhole } from './assert-argument.ts';
 import type { EffectId } from './effect-id.ts';
+import { dateOf, instant } from './instant.ts';
 import { waitReason, type WaitFacts, type WaitReason } from './wait-reason.ts';
 
 /** An unfinished effect that nobody has claimed, and why. */
@@ -78,11 +79,11 @@ const UNCLAIMED = sql`not exists (
   select from ${table('effect_claim')} c where c.effect_id = q.effect_id offset 0)`;
 
 interface WaitingRow extends WaitFacts {
-  effect_id: bigint | string;
+  effect_id: string;
   repo_id: string;
   name: string;
   priority: number;
-  enqueued_at: Date;
+  enqueued_at: string;
   push_id: string | null;
 }
 
@@ -119,8 +120,9 @@ function explain(effects: RawBuilder<unknown>, limit: number): RawBuilder<Waitin
             limit ${AHEAD_MAX}::int) ahead
         ) ahead_of_first
     )
-    select listed.effect_id, listed.repo_id, listed.name, listed.priority::int, listed.enqueued_at, listed.push_id,
-           listed.run_at, listed.attempts, listed.last_error, repos.paused_at, repos.cap, repos.repo_running,
+    select listed.effect_id::text, listed.repo_id, listed.name, listed.priority::int, listed.push_id, listed.attempts,
+           listed.last_error, repos.cap, repos.repo_running, ${instant(sql`listed.enqueued_at`)} as enqueued_at,
+           ${instant(sql`listed.run_at`)} as run_at, ${instant(sql`repos.paused_at`)} as paused_at,
            case when listed.run_at is null
                 then repos.ahead_of_first + (row_number() over (
                   partition by listed.repo_id, listed.run_at is null
@@ -144,7 +146,7 @@ function toWaitingEffect(row: WaitingRow, defaultCap: number | undefined): Waiti
     state: row.run_at === null ? 'enqueued' : 'scheduled',
     priority: row.priority,
     ahead: row.ahead,
-    enqueuedAt: row.enqueued_at,
+    enqueuedAt: dateOf(row.enqueued_at),
     pushId: row.push_id,
     waitsFor: waitReason(row, defaultCap),
   };

@@ -431,7 +431,7 @@ function countStatements(db: Kysely<DB>): { db: Kysely<DB>; reset(): number } {
     transformResult: ({ result }) => Promise.resolve(result),
   };
   return {
-    db: sluice(db.withPlugin(plugin)),
+    db: db.withPlugin(plugin),
     reset: () => {
       const counted = count;
       count = 0;
