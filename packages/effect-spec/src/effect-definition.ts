@@ -39,6 +39,8 @@ export const DEFINITION_FILE = 'effect.yaml';
 /** Bounds of a definition; a longer or larger one is refused. */
 export const DEFINITION_LIMITS = {
   bytes: 64 * 1024,
+  /** Of YAML, white space included. The longest definition that says what one may say has about 3,000. */
+  tokens: 10_000,
   patterns: 64,
   patternBytes: 256,
   runBytes: 32 * 1024,

@@ -411,6 +411,22 @@ dedup: push
     );
   });
 
+  it.each(['[', '[]', '- ', 'a:\n', '#\n', '!a ', '%A\n'])(
+    'refuses what is short and would keep the parser busy: %j again and again',
+    (piece) => {
+      const text = piece.repeat(Math.floor(DEFINITION_LIMITS.bytes / piece.length));
+      expect(problemsOf(text)).toEqual(['1:1 expected at most 10000 words, signs and gaps, got more']);
+    },
+  );
+
+  it('takes a definition that says everything as often as it may', () => {
+    const { patterns, argv, env } = DEFINITION_LIMITS;
+    const times = (count: number, line: (index: number) => string): string =>
+      Array.from({ length: count }, (_, index) => `${line(index)}  # why\n`).join('');
+    const text = `on:\n${times(patterns, (index) => `  - refs/heads/${index}`)}argv:\n${times(argv, (index) => `  - "${index}"`)}env:\n${times(env, (index) => `  NAME_${index}: "${index}"`)}`;
+    expect(problemsOf(text)).toEqual([]);
+  });
+
   it.each(['[', '{', '- ', '? ', 'a: ', '!', '&a ', '"\\', '\n', '\t', '*', '|'])(
     'survives %j without end',
     (piece) => {

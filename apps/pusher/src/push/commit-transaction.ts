@@ -33,7 +33,7 @@ import type { Governance } from './governance.ts';
 import { judgePush } from './judge-push.ts';
 import { newRepo } from './new-repo.ts';
 import type { FactsByOid } from './object-facts.ts';
-import type { LoadedDefinition } from './read-definitions.ts';
+import { DEFINITIONS_MAX, type LoadedDefinition } from './read-definitions.ts';
 import type { Result } from './read-result.ts';
 import { skipReasonOf } from './skip-reason.ts';
 
@@ -243,9 +243,6 @@ async function causeEffects(
     effectsQueued: enqueued.filter(({ status }) => status === 'queued').length,
   };
 }
-
-/** Every push compares each of its refs with each definition of its repository. */
-const DEFINITIONS_MAX = 500;
 
 /** The definitions as they are after the push: a definition pushed together with a branch already applies to it. */
 async function readCurrentDefinitions(

@@ -15,7 +15,7 @@ import {
 import type { RefRow } from '@sluice/ref-store';
 import type { Kysely } from 'kysely';
 import type { LookUpOptions } from '../git/look-up-objects.ts';
-import { readCommitFiles } from './read-commit-file.ts';
+import { CommitFileReader, type Meaningless } from './commit-file-reader.ts';
 import { readGoverningRefs } from './read-governing-refs.ts';
 
 /** Who may push what to a repository, and who may sign it. */
@@ -31,15 +31,14 @@ export interface Governance {
 export const UNGOVERNED: Governance = { members: null, policy: createPolicy([]), problem: null };
 
 type Git = Omit<LookUpOptions, 'withContent'>;
-type Loaded = { member: Member } | { policy: Policy } | { problem: string };
+type Meaning = { member: Member } | { policy: Policy };
 
 /** Most members that a repository may have. */
-const MEMBERS_MAX = 10_000;
-const ENTRIES_MAX = 20_000;
+export const MEMBERS_MAX = 10_000;
 
-/** Reads what governs a repository, and remembers the commits: those never change. */
+/** Reads what governs a repository. */
 export class GovernanceReader {
-  readonly #known = new Map<string, Loaded>();
+  readonly #files = new CommitFileReader<Meaning>(parse);
 
   async read(db: Kysely<DB>, repoId: string, git: Git): Promise<Governance> {
     const { config, members, hadMembers } = await readGoverningRefs(db, { repoId, membersMax: MEMBERS_MAX });
@@ -65,23 +64,12 @@ export class GovernanceReader {
   }
 
   /** What members and policies hold, by the names of their refs; other refs are not asked for. */
-  async load(refs: readonly RefRow[], git: Git): Promise<Map<string, Loaded>> {
-    const missing = refs.filter((ref) => !this.#known.has(keyOf(ref)));
-    const files = await readCommitFiles(
-      missing.map(({ name, oid }) => ({ commit: oid, file: fileOf(name) })),
+  async load(refs: readonly RefRow[], git: Git): Promise<Map<string, Meaning | Meaningless>> {
+    const loaded = await this.#files.read(
+      refs.map(({ name, oid }) => ({ commit: oid, file: fileOf(name) })),
       git,
     );
-    const loaded = new Map<string, Loaded>();
-    for (const [index, ref] of missing.entries()) {
-      const file = files[index]!;
-      const one = 'problem' in file ? file : parse(ref.name, file.content);
-      loaded.set(ref.name, one);
-      if ('problem' in one) continue;
-      if (this.#known.size >= ENTRIES_MAX) this.#known.delete(this.#known.keys().next().value!);
-      this.#known.set(keyOf(ref), one);
-    }
-    for (const ref of refs) if (!loaded.has(ref.name)) loaded.set(ref.name, this.#known.get(keyOf(ref))!);
-    return loaded;
+    return new Map(refs.map(({ name }, index) => [name, loaded[index]!]));
   }
 }
 
@@ -99,17 +87,13 @@ export function memberNameFault(name: string): string | null {
   return `expected ${MEMBER_PREFIX}<name> with one segment of at most 100 letters, digits, dots, dashes and underscores`;
 }
 
-function keyOf({ name, oid }: RefRow): string {
-  return `${fileOf(name)} ${oid}`;
-}
-
 function fileOf(name: string): string {
   return name === CONFIG_REF ? POLICY_FILE : MEMBER_FILE;
 }
 
-function parse(name: string, content: Buffer): Loaded {
-  const parsed = name === CONFIG_REF ? parsePolicy(content) : parseMember(content);
-  return 'problems' in parsed ? { problem: describe(fileOf(name), parsed.problems) } : parsed;
+function parse(file: string, content: Buffer): Meaning | Meaningless {
+  const parsed = file === POLICY_FILE ? parsePolicy(content) : parseMember(content);
+  return 'problems' in parsed ? { problem: describe(file, parsed.problems) } : parsed;
 }
 
 function describe(file: string, problems: readonly Problem[]): string {

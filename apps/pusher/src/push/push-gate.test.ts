@@ -40,3 +40,14 @@ test('results are for claims, and nothing stands in their way', () => {
   }
   expect(judgeCommands([command('refs/meta/result'), command('refs/meta/resultsx')], ordinary)).toBeNull();
 });
+
+test('no more definitions are looked at than a repository can have', () => {
+  const definitions = Array.from({ length: 501 }, (_, n) => command(`refs/meta/effects/${n}`));
+  const reason = 'expected at most 500 effect definitions in a repository, got 501 in this push';
+  expect(judgeCommands(definitions, ordinary)?.map((report) => report.reason)).toEqual(
+    definitions.map(() => reason),
+  );
+  expect(judgeCommands(definitions.slice(1), ordinary)).toBeNull();
+  const deleted = definitions.map(({ name }) => command(name.toString(), zero, oid));
+  expect(judgeCommands(deleted, ordinary)).toBeNull();
+});

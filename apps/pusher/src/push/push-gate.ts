@@ -1,7 +1,9 @@
-import { RESULT_PREFIX } from '@sluice/effect-spec';
+import { DEFINITION_PREFIX, MEMBER_PREFIX, RESULT_PREFIX } from '@sluice/effect-spec';
 import { checkRefName, zeroOid, type ObjectFormat } from '@sluice/ref-store';
 import type { Command } from '../wire/preamble.ts';
 import type { RefReport } from '../wire/report-status.ts';
+import { MEMBERS_MAX } from './governance.ts';
+import { DEFINITIONS_MAX } from './read-definitions.ts';
 
 /** Why a ref is refused whose only fault is its company. */
 export const NOT_APPLIED = 'not applied: another ref of this push was refused';
@@ -17,10 +19,31 @@ export interface GateRules {
  * null if the push may go on. One fault refuses all: a push is applied whole or not at all.
  */
 export function judgeCommands(commands: readonly Command[], rules: GateRules): RefReport[] | null {
+  const tooMany = faultOfNumber(commands, rules);
+  if (tooMany !== null) return refuseAll(commands, tooMany);
   const seen = new Set<string>();
   const faults = commands.map((command) => judgeCommand(command, rules, seen));
   if (faults.every((fault) => fault === null)) return null;
   return commands.map(({ name }, index) => ({ name, reason: faults[index] ?? NOT_APPLIED }));
+}
+
+/** What each push reads anew may not be more than a repository can have. */
+const MOST = [
+  { prefix: DEFINITION_PREFIX, max: DEFINITIONS_MAX, what: 'effect definitions' },
+  { prefix: MEMBER_PREFIX, max: MEMBERS_MAX, what: 'members' },
+];
+
+function faultOfNumber(commands: readonly Command[], { objectFormat }: GateRules): string | null {
+  const zero = zeroOid(objectFormat);
+  for (const { prefix, max, what } of MOST) {
+    const pushed = commands.filter(
+      ({ name, newOid }) => newOid !== zero && name.toString('latin1', 0, prefix.length) === prefix,
+    );
+    if (pushed.length > max) {
+      return `expected at most ${max} ${what} in a repository, got ${pushed.length} in this push`;
+    }
+  }
+  return null;
 }
 
 /** One reason for all refs. */
