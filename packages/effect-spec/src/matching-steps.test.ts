@@ -25,7 +25,15 @@ test('definitions made to be slow exceed it before they cost more than seconds',
   expect(matchingSteps(hostile, refs(2, 200))).toBeLessThan(MATCHING_STEPS_MAX);
 });
 
+test('so do short patterns, of as many definitions as there may be with as many refs', () => {
+  const many = definitions(500, ['refs/**']);
+  expect(matchingSteps(many, refs(20_000, 13))).toBeGreaterThan(MATCHING_STEPS_MAX);
+  expect(matchingSteps(many, refs(5_000, 13))).toBeLessThan(MATCHING_STEPS_MAX);
+});
+
 test('refs below refs/meta/ cost nothing but where a definition asks for them', () => {
-  const names = ['refs/meta/effects/a', 'refs/heads/b'];
-  expect(matchingSteps(definitions(1, ['refs/**']), names)).toBe('refs/**'.length * 'refs/heads/b'.length);
+  const cost = (names: readonly string[]) => matchingSteps(definitions(1, ['refs/**']), names);
+  expect(cost(['refs/heads/b'])).toBeGreaterThan('refs/**'.length * 'refs/heads/b'.length);
+  expect(cost(['refs/meta/effects/a', 'refs/heads/b'])).toBe(cost(['refs/heads/b']));
+  expect(cost(['refs/meta/effects/a'])).toBe(0);
 });
