@@ -1,4 +1,4 @@
-import { once } from 'node:events';
+import { globSync } from 'node:fs';
 import { connect, type Socket } from 'node:net';
 import { createToken, revokeToken, type CreatedToken, type Scope } from '@sluice/access';
 import { commitFiles, makeRepo, type Git } from '@sluice/testkit';
@@ -43,16 +43,30 @@ async function refusals(): Promise<string[]> {
   return [...text.matchAll(/^sluice_refusals_total\{reason="([^"]+)"\} \d+$/gm)].map(([, reason]) => reason!);
 }
 
-/** A push that has begun and does not go on. */
-function beginPush(repoId: string, token: string): Socket {
-  const socket = connect(Number(new URL(url).port), '127.0.0.1');
-  socket.on('error', () => {});
-  const headers = { host: '127.0.0.1', 'content-length': '1000000', ...basic(token) };
-  const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`);
-  socket.write(
-    `POST /${repoId}.git/git-receive-pack HTTP/1.1\r\n${lines.join('')}content-type: application/x-git-receive-pack-request\r\n\r\n`,
-  );
-  return socket;
+/** Pushes that git unpacks, as far as they have come. */
+async function beginPushes(count: number, repoId: string, token: string): Promise<Socket[]> {
+  const opening = Buffer.concat([
+    preamble([{ new: 'a'.repeat(40), name: 'refs/heads/main' }]),
+    Buffer.from('5041434b0000000200000001', 'hex'),
+  ]);
+  const head = [
+    `POST /${repoId}.git/git-receive-pack HTTP/1.1`,
+    'host: 127.0.0.1',
+    `authorization: ${basic(token)['authorization']}`,
+    'content-type: application/x-git-receive-pack-request',
+    'content-length: 1000000',
+    '\r\n',
+  ];
+  const sockets = Array.from({ length: count }, () => {
+    const socket = connect(Number(new URL(url).port), '127.0.0.1');
+    socket.on('error', () => {});
+    socket.write(Buffer.concat([Buffer.from(head.join('\r\n')), opening]));
+    return socket;
+  });
+  const quarantine = `${pusher.folder}/data/repos/*/*/objects/tmp_objdir-incoming-*`;
+  const look = (): void => expect(globSync(quarantine)).toHaveLength(count);
+  await vi.waitFor(look, { timeout: 20_000, interval: 20 });
+  return sockets;
 }
 
 test('an address that asks too often is told when to come back, before anybody asks who it is', async () => {
@@ -154,32 +168,21 @@ test.each([
 ])('one %s has a limited number of pushes under way', async (name, env, status) => {
   await start(env);
   const { token } = await makeToken('alice', 'write');
-  const held = [beginPush('a/api', token), beginPush('a/api', token)];
+  const held = await beginPushes(2, 'a/api', token);
   const opening = preamble([{ new: 'a'.repeat(40), name: 'refs/heads/main' }]);
   const push = () => sendPush(`${url}/a/api.git`, opening, basic(token));
   const reason = new RegExp(
     `expected at most 2 requests at once (?:from|to) one ${name} \\(\\w+_AT_ONCE\\), got more`,
   );
-  const refused = await vi.waitFor(
-    async () => {
-      const answer = await push();
-      expect(answer.text).toMatch(reason);
-      return answer;
-    },
-    { timeout: 20_000, interval: 20 },
-  );
+  const refused = await push();
+  expect(refused.text).toMatch(reason);
   expect(refused.status).toBe(status);
   if (status === 429) expect(refused.headers).toMatchObject({ 'retry-after': '5' });
   // Fetches are counted apart.
   expect((await look(basic(token))).status).toBe(404);
-  for (const socket of held) {
-    socket.destroy();
-    await once(socket, 'close');
-  }
-  await vi.waitFor(async () => expect((await push()).text).not.toMatch(reason), {
-    timeout: 20_000,
-    interval: 20,
-  });
+  for (const socket of held) socket.destroy();
+  const isLetIn = async (): Promise<void> => expect((await push()).text).not.toMatch(reason);
+  await vi.waitFor(isLetIn, { timeout: 20_000, interval: 20 });
 });
 
 test('a proxy that nobody told of is noticed once', async () => {
