@@ -84,6 +84,7 @@ test('what no push named is taken out when it is two weeks old, and what refs na
   expect(await maintain(scene, repoId)).toBeNull();
   agePacks(folder, OLD_DAYS);
   const [young] = await addGarbage(folder, 1);
+  const packsWithYoung = packsOf(folder);
   expect(await maintain(scene, repoId)).toMatchObject({ prune: { packs: { length: 3 } } });
   expect(await has(folder, garbage!)).toBe(false);
   expect(await Promise.all([commit, anew, young!].map((oid) => has(folder, oid)))).toEqual([
@@ -92,9 +93,15 @@ test('what no push named is taken out when it is two weeks old, and what refs na
     true,
   ]);
   await expectWhole(folder);
-  // Once more only if there is something that it has not seen.
+  // Once more only a week later, and if there is something that it has not seen: what it wrote stays as it is.
   agePacks(folder, OLD_DAYS);
   expect(await maintain(scene, repoId)).toBeNull();
+  const lastWeek = new Date(Date.now() - 8 * DAY_MS);
+  utimesSync(join(folder, 'sluice-pruned'), lastWeek, lastWeek);
+  const [written] = packsOf(folder).filter((name) => !packsWithYoung.includes(name));
+  expect(await maintain(scene, repoId)).toMatchObject({ prune: { packs: { length: 1 } } });
+  expect(packsOf(folder)).toEqual([written]);
+  await expectWhole(folder);
 });
 
 test('with SLUICE_KEEP_DAYS, a commit goes that refs named longer ago, unless an effect is still about it', async () => {

@@ -22,7 +22,7 @@ const plan = (
 ) =>
   planMaintenance({
     packs: given,
-    last: last === null ? null : { pack: last.pack, atMs: daysAgo(last.days) },
+    last: last === null ? null : { clean: new Set([last.pack]), atMs: daysAgo(last.days) },
     keepDays,
     nowMs: NOW,
   });

@@ -1,4 +1,5 @@
 import type { Pack } from './list-packs.ts';
+import type { LastPrune } from './prune-stamp.ts';
 
 const DAY_MS = 24 * 60 * 60 * 1000;
 
@@ -21,7 +22,7 @@ export interface MaintenancePlan {
 
 /**
  * What a repository needs now. Pruning walks through all that is kept, so it waits until there is an old pack that the
- * last prune did not write; or, where former values are forgotten after a while, for a month.
+ * last prune did not see; or, where former values are forgotten after a while, for a month.
  */
 export function planMaintenance({
   packs,
@@ -30,14 +31,14 @@ export function planMaintenance({
   nowMs,
 }: {
   packs: readonly Pack[];
-  last: { pack: string; atMs: number } | null;
+  last: LastPrune | null;
   keepDays: number | null;
   nowMs: number;
 }): MaintenancePlan {
   const repack = packs.filter(({ isHeld }) => !isHeld).length > PACKS_MAX;
   const old = packs.filter((pack) => isOld(pack, nowMs));
   const days = last === null ? Infinity : (nowMs - last.atMs) / DAY_MS;
-  const isUnseen = old.some(({ name }) => name !== last?.pack);
+  const isUnseen = old.some(({ name }) => last?.clean.has(name) !== true);
   const prune =
     old.length > 0 &&
     ((isUnseen && days >= PRUNE_EVERY_DAYS) || (keepDays !== null && days >= FORGET_EVERY_DAYS));

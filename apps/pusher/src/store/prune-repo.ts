@@ -10,7 +10,7 @@ import { deleteHiddenPacks, hidePacks, showHiddenPacks } from './hidden-packs.ts
 import { listPacks, packFolder, type Pack } from './list-packs.ts';
 import { hasLostPushes } from './lost-pushes.ts';
 import { isOld } from './maintenance-plan.ts';
-import { changePruneStamp } from './prune-stamp.ts';
+import { changePruneStamp, lastPrune } from './prune-stamp.ts';
 import { runPatientGit } from './run-patient-git.ts';
 
 export interface PruneContext {
@@ -37,8 +37,8 @@ const OIDS_MAX = 1_000_000;
 
 /**
  * Takes out what no accepted push named, and what refs named longer ago than it is kept. Packs that were written lately
- * stay whole: pushes that are under way, and those that failed within days, may be in them. What is needed of the old
- * packs is first gathered in a new one, and they go only if no ref moved since.
+ * stay whole: pushes that are under way, and those that failed within days, may be in them. So do packs that an earlier
+ * prune wrote. What is needed of the others is first gathered in a new one, and they go only if no ref moved since.
  *
  * A push may find an object that is about to go, be told by git that nothing is missing, and commit after it is gone.
  * So the old packs are hidden first, while the repository is locked, and the stamp changes: whoever began before sees
@@ -57,26 +57,34 @@ export async function pruneRepo(context: PruneContext, repo: RepoOnDisk): Promis
   const found = await lookUpObjects(tips, { folder, home: context.home });
   if (kept.named.some((_, index) => found[index] === null))
     return { putOff: 'an object that a ref names is missing' };
+  // What was needed once is needed for ever, unless former values are forgotten.
+  const clean = keepDays === null ? ((await lastPrune(folder))?.clean ?? new Set()) : new Set<string>();
   const nowMs = Date.now();
   const packs = await listPacks(folder);
+  const isSuspect = (one: Pack): boolean => isOld(one, nowMs) && !clean.has(one.name);
   const pack = await gather(
     context,
     folder,
     tips.filter((_, index) => found[index] !== null),
-    packs.filter((one) => !isOld(one, nowMs)),
+    packs.filter((one) => !isSuspect(one)),
   );
-  const doomed = packs.filter((one) => isOld(one, nowMs) && one.name !== pack);
+  const doomed = packs.filter((one) => isSuspect(one) && one.name !== pack);
+  const stillClean = packs.flatMap(({ name }) => (clean.has(name) ? [name] : []));
   return await commitTurns.run(repoId, () =>
-    takeOut(db, repo, { refsVersion: kept.refsVersion, pack, doomed }),
+    takeOut(db, repo, {
+      refsVersion: kept.refsVersion,
+      clean: pack === null ? stillClean : [...stillClean, pack],
+      doomed,
+    }),
   );
 }
 
-/** Packs what the tips reach, without what is in young packs anyway; returns the new pack's name, null if it would be empty. */
+/** Packs what the tips reach, without what is in packs that stay; returns the new pack's name, null if it would be empty. */
 async function gather(
   context: PruneContext,
   folder: string,
   tips: readonly string[],
-  young: readonly Pack[],
+  staying: readonly Pack[],
 ): Promise<string | null> {
   const output = await runPatientGit({
     ...context,
@@ -88,7 +96,7 @@ async function gather(
       '--non-empty',
       '--quiet',
       '--honor-pack-keep',
-      ...young.map(({ name }) => `--keep-pack=${name}.pack`),
+      ...staying.map(({ name }) => `--keep-pack=${name}.pack`),
       join(packFolder(folder), 'pack'),
     ],
     input: tips.map((oid) => `${oid}\n`).join(''),
@@ -103,7 +111,7 @@ async function gather(
 async function takeOut(
   db: Kysely<DB>,
   { repoId, folder }: RepoOnDisk,
-  { refsVersion, pack, doomed }: { refsVersion: bigint; pack: string | null; doomed: Pack[] },
+  { refsVersion, clean, doomed }: { refsVersion: bigint; clean: readonly string[]; doomed: Pack[] },
 ): Promise<PruneOutcome> {
   const names = doomed.map(({ name }) => name);
   return await inBoundedTransaction(db, async (trx) => {
@@ -114,7 +122,7 @@ async function takeOut(
     await rm(join(folder, 'objects/info/commit-graphs'), { recursive: true, force: true });
     try {
       await hidePacks(folder, names);
-      await changePruneStamp(folder, pack);
+      await changePruneStamp(folder, clean);
       // Fails if the lock was lost at any time.
       await readRepo(trx, repoId);
     } catch (error) {

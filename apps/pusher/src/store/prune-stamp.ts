@@ -18,15 +18,22 @@ export async function readPruneStamp(folder: string): Promise<string> {
   }
 }
 
-/** The pack that was written when objects were last taken out, and when that was; null: never. */
-export async function lastPrune(folder: string): Promise<{ pack: string; atMs: number } | null> {
+/** What is known since objects were last taken out. */
+export interface LastPrune {
+  atMs: number;
+  /** Packs that held nothing but what was to be kept. */
+  clean: ReadonlySet<string>;
+}
+
+/** Null: nothing was ever taken out. */
+export async function lastPrune(folder: string): Promise<LastPrune | null> {
   const stamp = await readPruneStamp(folder);
   if (stamp === '') return null;
   const { mtimeMs } = await stat(join(folder, STAMP));
-  return { pack: stamp.split(' ')[1] ?? '', atMs: mtimeMs };
+  return { atMs: mtimeMs, clean: new Set(stamp.split(' ').slice(1)) };
 }
 
 /** Changes the stamp. A reader that sees half of it sees another stamp, which is what it has to see. */
-export async function changePruneStamp(folder: string, pack: string | null): Promise<void> {
-  await writeFile(join(folder, STAMP), `${randomUUID()} ${pack ?? ''}`);
+export async function changePruneStamp(folder: string, clean: Iterable<string>): Promise<void> {
+  await writeFile(join(folder, STAMP), [randomUUID(), ...clean].join(' '));
 }
