@@ -25,6 +25,7 @@ test('a pack above the limit is refused while it is read, and stock git shows wh
   expect(pusher.events).toContainEqual(
     expect.objectContaining({ event: 'push_refused', reason: expect.stringContaining('SLUICE_PUSH_BYTES') }),
   );
+  expect((await send(`${url}/_metrics`)).text).toContain('sluice_refusals_total{reason="too_large"} 1\n');
   await work(['reset', '--quiet', '--hard', 'HEAD~1']);
   await commitFiles(work, { 'a.txt': 'small again' });
   await work(['push', '--quiet', `${url}/size.git`, 'main']);

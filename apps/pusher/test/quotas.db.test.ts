@@ -4,7 +4,7 @@ import { sql } from 'kysely';
 import { beforeEach, expect, test, vi } from 'vitest';
 import { closeCommitGate } from './commit-gate.ts';
 import { packOf } from './pack-of.ts';
-import { preamble, reportOf, sendPush } from './raw-push.ts';
+import { preamble, reportOf, send, sendPush } from './raw-push.ts';
 import { usePusher } from './use-pusher.ts';
 
 const pusher = usePusher();
@@ -62,6 +62,7 @@ test('a server that may have no more repositories makes none for anybody', async
   await work(['push', '--quiet', `${url}/one.git`, 'main']);
   const refused = await work.attempt(['push', `${url}/two.git`, 'main']);
   expect(refused.stderr).toContain('expected at most 1 repositories on this server (SLUICE_REPOS)');
+  expect((await send(`${url}/_metrics`)).text).toContain('sluice_refusals_total{reason="quota"} 1\n');
   await work(['push', '--quiet', `${url}/one.git`, 'main:more']);
   expect(await makers()).toEqual({ one: null });
 });
