@@ -55,9 +55,9 @@ const AUTHOR = 'Sluice <sluice@localhost>';
 /**
  * The signed record of one accepted push: a git commit whose parent is the previous record, so that the log is a hash
  * chain. Its tree holds `edits`, one line `<old> <new> <name>` per changed ref in byte order of the names, and the
- * push `certificate` if there was one. Its message ends with the lines `Repo`, `Seq`, `Pushed-by`, `No-effects` and one
- * `Push-option` for each, so that a record cannot be passed off as another repository's. What a push has not is no line:
- * a new kind of line leaves all other records as they were. Pure: the same input gives the same push id.
+ * push `certificate` if there was one. Its message ends with the lines `Repo`, `Seq`, `Pushed-by`, `No-effects` and
+ * `Push-option`, one for each, so that a record cannot be passed off as another repository's. What a push has not is no
+ * line: a new kind of line leaves all other records as they were. Pure: the same input gives the same push id.
  */
 export function buildOpRecord(input: OpRecordInput): OpRecord {
   const { objectFormat: format } = input;

@@ -13,8 +13,8 @@ export interface SignedText {
 }
 
 /**
- * Whether `key` (`ssh-ed25519 AAAA…`, any type) made the signature over the text, in git's namespace: `ssh-keygen` says
- * so, within a time limit. Throws if it cannot be started.
+ * Whether `key` (`ssh-ed25519 AAAA…`, any type) made the signature over the text, in git's namespace: `ssh-keygen`
+ * says so, within a time limit. Throws if it cannot be started.
  */
 export async function sshKeygenVerifies({ signed, signature }: SignedText, key: string): Promise<boolean> {
   const temporary = await mkdtemp(join(tmpdir(), 'sluice-verify-'));

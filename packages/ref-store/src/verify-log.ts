@@ -28,8 +28,8 @@ export interface VerifyLogOptions {
   /** Keys that may have signed, retired ones until they were. */
   trustedKeys: readonly Pick<RegisteredKey, 'publicKey' | 'retiredAt'>[];
   /**
-   * What else has to hold for a push. Called for each, in the order of the log, with the refs as they were before it; the
-   * next is looked at once that resolved, while `problems` may go on.
+   * What else has to hold for a push. Called for each, in the order of the log, with the refs as they were before it;
+   * the next is looked at once that resolved, while `problems` may go on.
    */
   alsoCheck?: (
     db: Kysely<DB>,

@@ -25,8 +25,8 @@ interface Signed {
 const MEMBER_BYTES_MAX = 64 * 1024;
 
 /**
- * Checks what the members of a repository signed: the certificate in a record is signed with the key that it names, this
- * was a key of the member in the record, who was not revoked then, and what was signed is what the push did.
+ * Checks what the members of a repository signed: the certificate in a record is signed with the key that it names,
+ * this was a key of the member in the record, who was not revoked then, and what was signed is what the push did.
  */
 export class SignedPushes {
   readonly #repoId: string;

@@ -21,8 +21,8 @@ export interface ReceivePackOptions {
   /** Git's own list, before the objects leave quarantine. A text refuses the push and is shown to the client. */
   onPreReceive: (commands: Command[], certificate: CertificateFacts) => string | null;
   /**
-   * What git hands over once the objects are in place: decides the push. Called only after the client has sent everything; from
-   * then on git is left to finish, whoever leaves.
+   * What git hands over once the objects are in place: decides the push. Called only after the client has sent
+   * everything; from then on git is left to finish, whoever leaves.
    */
   onProcReceive: (push: HandedOver) => Promise<Decision>;
   /** Longest time until the decision begins. */

@@ -47,8 +47,8 @@ export class PreambleRefused extends Error {
  * Reads the preamble at the start of `bytes`: commands, flush, and the push options if the client announced them.
  * Returns null while more bytes are needed, and `probe` for the lone flush that git sends ahead of a large push to
  * see whether it is let in. Throws {@link PktLineError} for what can never become a preamble, and
- * {@link PreambleRefused} when a limit is passed or the push is one that this server does not take. What it accepts, git
- * reads in the same way: where git is lax, it is strict.
+ * {@link PreambleRefused} when a limit is passed or the push is one that this server does not take. What it accepts,
+ * git reads in the same way: where git is lax, it is strict.
  */
 export function parsePreamble(bytes: Buffer, limits: PreambleLimits): Preamble | 'probe' | null {
   const preamble: Preamble = {
@@ -100,7 +100,7 @@ function readList(
 const CERTIFICATE_BEGIN = 'push-cert';
 const CERTIFICATE_END = 'push-cert-end\n';
 
-/** Packets of a certificate that are no refs: its header, its push options and a signature. Git sends a line in each. */
+/** Packets of a certificate that are no refs: header, push options and signature. Git sends a line in each. */
 const CERTIFICATE_PACKETS_MAX = 1000;
 
 /** Gathers the packets of a push certificate. */
