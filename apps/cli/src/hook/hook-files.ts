@@ -38,8 +38,7 @@ exec ${shellWord(program)} hook
 }
 
 export interface HookFiles {
-  repoId: string;
-  /** The \`sluice\` command. */
+  /** The `sluice` command. */
   program: string;
   /** Environment variables, in the order in which the shell sets them. */
   settings: readonly (readonly [name: string, value: string])[];
@@ -75,19 +74,29 @@ export async function writeHookFiles(
     await rename(join(hooksFolder, 'pre-receive'), join(hooksFolder, KEPT));
   await replace(join(hooksFolder, 'pre-receive'), PRE_RECEIVE, 0o755);
   await replace(join(hooksFolder, 'proc-receive'), procReceive(files.program), 0o755);
-  // Last of all: it says that the rest is there.
-  await replace(join(folder, ADOPTED.repo), `${files.repoId}\n`, 0o644);
 }
 
-/** From here on pushes go through the hooks. */
+/** From here on git hands pushes over, and they are refused until {@link markAdopted}. */
 export async function turnOn({ folder, git }: BareRepository): Promise<void> {
   const included = await git.run(['--git-dir', folder, ...INCLUDE, '--get-all', 'include.path', MINE]);
   if (included.code !== 0)
     await git.must(['--git-dir', folder, ...INCLUDE, '--add', 'include.path', ADOPTED.config]);
 }
 
-/** From here on git updates refs itself again, and nothing is left of Sluice's. */
+/** From here on the database has the refs that count: the hook commits to it, and pushers write what it says. */
+export async function markAdopted({ folder }: BareRepository, repoId: string): Promise<void> {
+  await replace(join(folder, ADOPTED.repo), `${repoId}\n`, 0o644);
+}
+
+/** Whether there is anything of Sluice's, also what an installation or a removal that was cut off has left. */
+export async function hasHookFiles({ folder }: BareRepository): Promise<boolean> {
+  return (await lstat(join(folder, ADOPTED.folder)).catch(() => undefined)) !== undefined;
+}
+
+/** Takes away all that is Sluice's, so that git updates refs itself again. */
 export async function removeHookFiles({ folder, hooksFolder, git }: BareRepository): Promise<void> {
+  // First, so that no pusher writes refs that git has begun to write; until the end, pushes are refused.
+  await rm(join(folder, ADOPTED.repo), { force: true });
   await turnOff(folder, git);
   for (const name of ['proc-receive', 'pre-receive']) {
     if ((await readHook(hooksFolder, name)) === 'ours') await rm(join(hooksFolder, name));

@@ -12,7 +12,7 @@ import { CommandError } from '../command-error.ts';
 import { assertRepoId } from '../repo-commands.ts';
 import { PROJECT_ROOT } from '../settings.ts';
 import type { Terminal } from '../terminal.ts';
-import { assertNoOtherHook, removeHookFiles, turnOn, writeHookFiles } from './hook-files.ts';
+import { assertNoOtherHook, markAdopted, removeHookFiles, turnOn, writeHookFiles } from './hook-files.ts';
 import { importRefs, type Imported } from './import-refs.ts';
 import { assertAdoptable, findRepository, readDiskRefs, type BareRepository } from './inspect-repository.ts';
 import { assertPlaceIsFree, linkToPlace } from './serve-repository.ts';
@@ -52,14 +52,12 @@ export async function installHook(terminal: Terminal, path: string, options: Ins
   await using adopted = await openAdopted({ repoId, folder }, settings, createHookLog(folder));
 
   await writeHookFiles(repository, {
-    repoId,
     program: join(PROJECT_ROOT, 'apps/cli/bin/sluice'),
     settings: [...shared, ...(admins.length === 0 ? [] : ([['SLUICE_ADMINS', admins.join(',')]] as const))],
     pusherFrom: options.pusherFrom ?? null,
   });
   try {
     await writeAdoptedConfig(adopted);
-    // Pushes are refused from here on until their refs are known.
     await turnOn(repository);
     const state = await readRepo(adopted.db, repoId);
     const isKnown = former !== null && state !== undefined && state.opSeq > 0n;
@@ -67,6 +65,7 @@ export async function installHook(terminal: Terminal, path: string, options: Ins
       const imported = await adopt(repository, adopted, { mayReplace: options.replace === true });
       terminal.stdout.write(describe(imported, { folder, repoId }));
     }
+    await markAdopted(repository, repoId);
     terminal.stdout.write(await sync(repository, adopted));
     await linkToPlace(place);
   } catch (error) {

@@ -1,7 +1,7 @@
 import { adoptedAs } from '@sluice/pusher/adopted';
 import { CommandError } from '../command-error.ts';
 import type { Terminal } from '../terminal.ts';
-import { removeHookFiles } from './hook-files.ts';
+import { hasHookFiles, removeHookFiles } from './hook-files.ts';
 import { findRepository } from './inspect-repository.ts';
 import { openByFolder, sync } from './sync-repository.ts';
 
@@ -13,13 +13,13 @@ export async function removeHook(
 ): Promise<void> {
   const repository = await findRepository(terminal, path);
   const repoId = await adoptedAs(repository.folder);
-  if (repoId === null) {
+  if (repoId === null && !(await hasHookFiles(repository))) {
     throw new CommandError(
       `expected a repository with Sluice's hook, got ${repository.folder}`,
       'There is nothing to remove.',
     );
   }
-  if (!offline) {
+  if (!offline && repoId !== null) {
     await using adopted = await openByFolder(terminal, repository);
     terminal.stdout.write(await sync(repository, adopted));
   }

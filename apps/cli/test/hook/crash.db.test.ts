@@ -6,6 +6,8 @@ import { sql } from 'kysely';
 import { expect, test, vi } from 'vitest';
 import { BOUND, hookIn, useAdopted, type Scene } from './use-adopted.ts';
 
+// Each push starts a program.
+vi.setConfig({ testTimeout: 180_000 });
 const adopted = useAdopted();
 
 /** A repository with one branch and one definition, adopted. */

@@ -3,9 +3,11 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { userInfo } from 'node:os';
 import { join } from 'node:path';
 import { commitFiles, defineEffect, type Git } from '@sluice/testkit';
-import { expect, test } from 'vitest';
+import { expect, test, vi } from 'vitest';
 import { useAdopted } from './use-adopted.ts';
 
+// Each push starts a program.
+vi.setConfig({ testTimeout: 180_000 });
 const adopted = useAdopted();
 const DEFINITION = 'on: [refs/heads/main]\nrun: make\n';
 

@@ -11,9 +11,11 @@ import {
 } from 'node:fs';
 import { join } from 'node:path';
 import { commitFiles, gitIn } from '@sluice/testkit';
-import { expect, test } from 'vitest';
+import { expect, test, vi } from 'vitest';
 import { useAdopted } from './use-adopted.ts';
 
+// Each push starts a program.
+vi.setConfig({ testTimeout: 180_000 });
 const adopted = useAdopted();
 
 /** Every file of a bare repository that is not an object, with its content and mode. */
@@ -86,21 +88,28 @@ test('installed twice it is there once, with the newer settings, and refs that l
   expect(await onDisk()).toEqual(await known());
 });
 
-test('an installation that was cut off refuses pushes, and is finished by another', async () => {
+test('an installation that was cut off refuses pushes, and is finished by another, or removed', async () => {
   const { repoId, bare, work, push, install, known, onDisk } = await adopted.begin();
   await work(['push', '--quiet', bare.folder, 'main']);
-  const before = await onDisk();
+  await bare(['pack-refs', '--all']);
+  const [before, plain] = [await onDisk(), contentsOf(bare.folder)];
   await install();
   // As after a kill between the hooks and the import.
-  const { db } = adopted.database;
-  for (const table of ['reflog', 'ref', 'op_record', 'small_object', 'repo'] as const)
-    await db.deleteFrom(table).where('repo_id', '=', repoId).execute();
-  const refused = await push(['origin', 'main:other']);
-  expect(refused.stderr).toContain('only half taken over by Sluice');
+  const cutOff = async (): Promise<void> => {
+    const { db } = adopted.database;
+    for (const table of ['reflog', 'ref', 'op_record', 'small_object', 'repo'] as const)
+      await db.deleteFrom(table).where('repo_id', '=', repoId).execute();
+    rmSync(join(bare.folder, 'sluice/repo'));
+  };
+  await cutOff();
+  expect((await push(['origin', 'main:other'])).stderr).toContain('only half taken over by Sluice');
   expect(await onDisk()).toEqual(before);
   expect((await install()).stdout).toMatch(/: push [0-9a-f]{40} has its refs\n/);
   expect(await known()).toEqual(before);
   expect((await push(['origin', 'main:other'])).code).toBe(0);
+  await cutOff();
+  expect(await adopted.cli(['hook', 'remove', bare.folder])).toMatchObject({ code: 0, stderr: '' });
+  expect({ ...contentsOf(bare.folder), 'packed-refs': '' }).toEqual({ ...plain, 'packed-refs': '' });
 });
 
 test('an installation that fails leaves the repository as it was', async () => {
@@ -193,7 +202,7 @@ test('without its parts an adopted repository takes no push', async () => {
     ['hooks/proc-receive', null, 'fail to run proc-receive hook'],
     ['hooks/pre-receive', null, 'only half taken over by Sluice'],
     ['sluice/env', null, 'fail to run proc-receive hook'],
-    ['sluice/repo', null, 'internal error; nothing was changed'],
+    ['sluice/repo', null, 'only half taken over by Sluice'],
     [
       'hooks/proc-receive',
       proc.replace(/exec '.*' hook/, 'exec /nonexistent hook'),

@@ -1,9 +1,11 @@
 import { mkdirSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { commitFiles, defineEffect } from '@sluice/testkit';
-import { expect, test } from 'vitest';
+import { expect, test, vi } from 'vitest';
 import { remoteLines, useAdopted } from './use-adopted.ts';
 
+// Each push starts a program.
+vi.setConfig({ testTimeout: 180_000 });
 const adopted = useAdopted();
 
 test('the refs that are there are imported, and a push is one commit of refs, reflog, op record and effects', async () => {

@@ -10,7 +10,7 @@ import { createHookLog } from './hook-log.ts';
 import { readHookSettings } from './hook-settings.ts';
 import { openAdopted } from './open-adopted.ts';
 import { takePushNote } from './push-note.ts';
-import { takePush } from './take-push.ts';
+import { NOT_INSTALLED, takePush } from './take-push.ts';
 
 type Env = Readonly<Record<string, string | undefined>>;
 
@@ -47,7 +47,7 @@ async function decide(options: HookOptions, push: HandedOver): Promise<Decision>
   try {
     const note = await takePushNote(folder, options.gitPid);
     const repoId = await adoptedAs(folder);
-    if (repoId === null) throw new Error(`${folder} was not adopted`);
+    if (repoId === null) return { reports: refuseAll(push.commands, NOT_INSTALLED), lines: [] };
     const settings = readHookSettings(await options.readSettings());
     await using adopted = await openAdopted({ repoId, folder }, settings, log);
     return await takePush(adopted, { ...push, note, env });

@@ -61,8 +61,9 @@ export async function takePush(adopted: AdoptedRepository, push: PushToTake): Pr
   return decision.outcome === 'refused' ? decision : await conclude(adopted, decision);
 }
 
-const NOT_INSTALLED =
-  'this repository is only half taken over by Sluice: whoever runs the server has to install the hook again';
+/** While the hook is being installed, and where that was cut off. */
+export const NOT_INSTALLED =
+  'this repository is only half taken over by Sluice; push again in a moment, or have its hook installed again on the server';
 
 /** What a server of its own would have judged in the opening of a push. */
 function judgeAsGiven(
