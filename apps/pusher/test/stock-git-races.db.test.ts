@@ -243,6 +243,8 @@ test.each(['a file that points elsewhere', 'a link'])(
     expect(await privateWork(['for-each-ref', '--format=%(refname)'])).toBe('refs/heads/main');
     rmSync(folder);
     renameSync(`${folder}.away`, folder);
-    await gitIn(pusher.folder)(['clone', '--quiet', remote, 'clone']);
+    // A repository that lacked objects is looked at again every two seconds.
+    const clone = (): Promise<string> => gitIn(pusher.folder)(['clone', '--quiet', remote, 'clone']);
+    await vi.waitFor(clone, { ...BOUND, interval: 500 });
   },
 );
