@@ -2,7 +2,6 @@ import type { DB } from '@sluice/db';
 import type { ServerKey } from '@sluice/ref-store';
 import type { Logger } from '@sluice/service-kit';
 import type { Kysely } from 'kysely';
-import type { AdvertisedRefs } from './git/advertised-refs.ts';
 import type { PushCapabilities } from './git/push-capabilities.ts';
 import type { RefCache } from './git/ref-cache.ts';
 import type { SlotClasses } from './git/slot-classes.ts';
@@ -22,7 +21,6 @@ export interface Pusher {
   log: Logger;
   metrics: PusherMetrics;
   refs: RefCache;
-  advertised: AdvertisedRefs;
   capabilities: PushCapabilities;
   guard: ObjectGuard;
   slots: SlotClasses;

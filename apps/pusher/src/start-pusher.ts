@@ -4,7 +4,6 @@ import { join, resolve } from 'node:path';
 import { assertMigrated, assertWritable, createDatabase, isUnavailable, SluiceError } from '@sluice/db';
 import { loadServerKey, registerServerKey, repoFolder } from '@sluice/ref-store';
 import { isLoopback, SettingsError, untilAnswered, type HostPort, type Logger } from '@sluice/service-kit';
-import { AdvertisedRefs } from './git/advertised-refs.ts';
 import { PushCapabilities } from './git/push-capabilities.ts';
 import { RefCache } from './git/ref-cache.ts';
 import { syncFolder } from './git/repo-folder.ts';
@@ -86,7 +85,6 @@ export async function startPusher(settings: Settings, log: Logger): Promise<Runn
         admit: (repoId, folder) => guard.require(repoId, folder),
         onLost: (lost) => noteLostPushes(log, lost),
       }),
-      advertised: new AdvertisedRefs(db),
       capabilities: new PushCapabilities({ dataDir, home, hooksFolder, pushBytesMax }),
       slots: createSlotClasses({ max: settings.gitProcesses, waitMs: SLOT_WAIT_MS }),
       admission: createAdmission(settings, (limit) => metrics.refusals.inc({ reason: limit })),

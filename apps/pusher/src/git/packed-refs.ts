@@ -1,8 +1,9 @@
 import { readFileSync } from 'node:fs';
-import { open, readFile } from 'node:fs/promises';
+import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { ObjectFormat, RefChange, RefRow } from '@sluice/ref-store';
 import { changeLines } from './ref-lines.ts';
+import { readPart } from './read-part.ts';
 import { replaceFile } from './replace-file.ts';
 import { syncFolder } from './repo-folder.ts';
 
@@ -42,23 +43,15 @@ function encodeHeader({ stamp, view, boot }: PackedRefsHeader): Buffer {
  * The header of a repository's `packed-refs`; null if there is none of ours, or if it was not synced and the machine
  * went down since: then the rest of the file may be anything. Without `isSure` that one counts too.
  */
-export async function readHeader(
+export function readHeader(
   gitDir: string,
   { isSure = true }: { isSure?: boolean } = {},
-): Promise<PackedRefsHeader | null> {
-  try {
-    await using file = await open(join(gitDir, FILE), 'r');
-    const { buffer, bytesRead } = await file.read(Buffer.alloc(HEADER_BYTES_MAX), 0, HEADER_BYTES_MAX, 0);
-    const found = HEADER.exec(buffer.toString('utf8', 0, bytesRead));
-    if (found === null) return null;
-    const boot = found[3] === 'any' ? null : found[3]!;
-    return boot === null || boot === BOOT || !isSure
-      ? { stamp: found[1]!, view: found[2] as RefView, boot }
-      : null;
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return null;
-    throw error;
-  }
+): PackedRefsHeader | null {
+  const found = HEADER.exec(readPart(join(gitDir, FILE), HEADER_BYTES_MAX)?.toString('utf8') ?? '');
+  if (found === null) return null;
+  const boot = found[3] === 'any' ? null : found[3]!;
+  const isValid = boot === null || boot === BOOT || !isSure;
+  return isValid ? { stamp: found[1]!, view: found[2] as RefView, boot } : null;
 }
 
 /** The lines behind a header; null if the file has another one by now. */

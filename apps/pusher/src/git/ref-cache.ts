@@ -1,14 +1,6 @@
 import { join } from 'node:path';
 import type { DB } from '@sluice/db';
-import { RESULT_PREFIX } from '@sluice/effect-spec';
-import {
-  readRefs,
-  readRefsExcept,
-  readRefsSince,
-  readRepo,
-  type ObjectFormat,
-  type RepoState,
-} from '@sluice/ref-store';
+import { readRefs, readRefsSince, readRepo, type ObjectFormat, type RepoState } from '@sluice/ref-store';
 import type { Kysely } from 'kysely';
 import { adoptedAs } from '../adopted/adopted-folder.ts';
 import { removeLooseRefs } from '../adopted/loose-refs.ts';
@@ -25,6 +17,7 @@ import {
   type RefView,
 } from './packed-refs.ts';
 import { ensureRefsFolder, ensureRepoFolder } from './repo-folder.ts';
+import { RefMirror } from './ref-mirror.ts';
 import { replaceFile } from './replace-file.ts';
 
 /** A repository as it was at one moment, and where it is. */
@@ -83,10 +76,13 @@ export class RefCache {
   readonly #db: Kysely<DB>;
   readonly #options: RefCacheOptions;
   readonly #turns = new KeyedTurns();
+  /** The refs without results, in memory. */
+  readonly mirror: RefMirror;
 
   constructor(options: RefCacheOptions) {
     this.#db = options.db;
     this.#options = options;
+    this.mirror = new RefMirror(options.db);
   }
 
   /** Brings the cache up to date; undefined if there is no such repository. */
@@ -97,18 +93,12 @@ export class RefCache {
     // Before an empty folder could take the place of one that was lost.
     await this.#options.admit?.(repoId, folder);
     await ensureRepoFolder(folder, repoId, state.objectFormat);
-    return await this.catchUp(repoId, { state, folder }, view);
+    return await this.#catchUp(repoId, state, await placeOf(folder, view));
   }
 
-  /** Brings the cache of a repository that was opened at least up to the state that it had then. */
-  async catchUp(
-    repoId: string,
-    { state, folder }: OpenRepo,
-    view: RefView = 'no-results',
-  ): Promise<FreshRepo | undefined> {
-    const place = await placeOf(folder, view);
-    if (isOf(await readHeader(place.gitDir), state, place)) return { state, folder, gitDir: place.gitDir };
-    return await this.#turns.run(place.gitDir, () => this.#rewrite(repoId, place, state.objectFormat));
+  /** Makes sure, ahead of a push, that the cache is as the repository was when it was opened, or newer. */
+  async preparePush(repoId: string, { state, folder }: OpenRepo): Promise<void> {
+    await this.#catchUp(repoId, state, await placeOf(folder, 'no-results'));
   }
 
   /** Brings the cache up to date after a push, which it is known to be behind of. */
@@ -119,20 +109,26 @@ export class RefCache {
     await this.#turns.run(place.gitDir, () => this.#rewrite(repoId, place, objectFormat));
   }
 
+  async #catchUp(repoId: string, state: RepoState, place: Place): Promise<FreshRepo | undefined> {
+    const { folder, gitDir } = place;
+    if (isOf(readHeader(gitDir), state, place)) return { state, folder, gitDir };
+    return await this.#turns.run(gitDir, () => this.#rewrite(repoId, place, state.objectFormat));
+  }
+
   async #rewrite(repoId: string, place: Place, objectFormat: ObjectFormat): Promise<FreshRepo | undefined> {
     const { folder, gitDir } = place;
     if (gitDir !== folder) await ensureRefsFolder(gitDir, objectFormat);
     // The name git itself locks the file by, so that nothing else rewrites it meanwhile.
     return await withLockFile(join(gitDir, 'packed-refs.lock'), async () => {
       // Read under the lock: whoever comes later writes something newer, never older.
-      const header = await readHeader(gitDir);
+      const header = readHeader(gitDir);
       const found = await this.#read(repoId, place, header);
       if (found === undefined) return undefined;
       const { state, lines } = found;
       // Also after the machine went down, perhaps together with the database.
-      const lost = lostState(header ?? (await readHeader(gitDir, { isSure: false })), state);
+      const lost = lostState(header ?? readHeader(gitDir, { isSure: false }), state);
       if (lost !== null) await this.#options.onLost?.({ repoId, folder, ...lost });
-      if (lines !== null) {
+      if (lines !== null && !isOf(header, state, place)) {
         // Whatever brought a file that is not ours, a backup or a clone, may have brought refs that git would believe first.
         if (header === null && place.isOurs) await removeLooseRefs(gitDir);
         await writeHead(place, state, header);
@@ -148,23 +144,21 @@ export class RefCache {
     place: Place,
     header: PackedRefsHeader | null,
   ): Promise<{ state: RepoState; lines: Buffer | null } | undefined> {
-    const except = place.view === 'all' ? null : RESULT_PREFIX;
-    const since = header?.view === place.view ? sinceOf(header) : null;
-    if (since !== null) {
-      const found = await readRefsSince(this.#db, { repoId, since, except });
-      if (found === undefined) return undefined;
+    if (place.view === 'no-results') return await this.mirror.read(repoId);
+    const since = header?.view === 'all' ? sinceOf(header) : null;
+    const found = since === null ? undefined : await readRefsSince(this.#db, { repoId, since, except: null });
+    if (found !== undefined && found.changes !== null) {
       const { state, changes } = found;
       if (isOf(header, state, place)) return { state, lines: null };
-      const lines = changes === null ? null : await readLines(place.gitDir, header!);
-      if (lines !== null) return { state, lines: changeRefs(lines, state.objectFormat, changes!) };
+      const lines = await readLines(place.gitDir, header!);
+      if (lines !== null) return { state, lines: changeRefs(lines, state.objectFormat, changes) };
     }
     // The transaction ends before anything is written.
     const snapshot = this.#db.transaction().setIsolationLevel('repeatable read').setAccessMode('read only');
     return await snapshot.execute(async (trx) => {
       const state = await readRepo(trx, repoId);
       if (state === undefined) return undefined;
-      const refs = except === null ? await readRefs(trx, repoId) : await readRefsExcept(trx, repoId, except);
-      return { state, lines: linesOf(refs) };
+      return { state, lines: linesOf(await readRefs(trx, repoId)) };
     });
   }
 }

@@ -1,9 +1,9 @@
 import { readRef, readRepo, repoFolder, type ObjectFormat } from '@sluice/ref-store';
+import { linesOf } from '../git/packed-refs.ts';
 import { ensureRepoFolder } from '../git/repo-folder.ts';
 import type { Pusher } from '../pusher.ts';
 import { makeNonce } from '../push/certificate-nonce.ts';
 import { readClaimRef } from '../push/claim-ref.ts';
-import { encodePkt } from '../wire/pkt-line.ts';
 import { encodePushAdvertisement } from '../wire/push-advertisement.ts';
 import { HttpError } from './http-error.ts';
 import type { RepoAddress } from './route.ts';
@@ -17,7 +17,7 @@ const NOTHING = Buffer.alloc(0);
 export async function advertisePush(pusher: Pusher, address: RepoAddress): Promise<Buffer> {
   const { repoId, claimNumber } = address;
   if (claimNumber !== undefined) return await advertiseClaim(pusher, { repoId, claimNumber });
-  const found = await pusher.advertised.read(repoId);
+  const found = await pusher.refs.mirror.read(repoId);
   // A client learns the hash of a new repository here, before it says anything about itself, so the URL has to tell:
   // `/_sha256/<name>.git`, or else the server's setting.
   const objectFormat =
@@ -49,7 +49,7 @@ async function advertiseClaim(
   const { objectFormat } = state;
   await openFolder(pusher, repoId, objectFormat);
   const oid = await readRef(pusher.db, { repoId, name });
-  const lines = oid === undefined ? NOTHING : encodePkt(`${oid} ${name}\n`);
+  const lines = oid === undefined ? NOTHING : linesOf([{ oid, name }]);
   return encodePushAdvertisement({
     objectFormat,
     lines,

@@ -203,7 +203,9 @@ async function receive(
   let isCommitted = false;
   // What git looks through to see whether a push is whole ends at the refs on disk.
   if (state !== undefined)
-    await refreshing(pusher, address.repoId, () => pusher.refs.catchUp(address.repoId, { state, folder }));
+    await refreshing(pusher, address.repoId, () =>
+      pusher.refs.preparePush(address.repoId, { state, folder }),
+    );
   const readBrought = await expectObjects(target.folder, target.objectFormat);
   const pruneWatch = await watchPrunes({ folder: target.folder, home: pusher.home });
   const end = await runReceivePack({

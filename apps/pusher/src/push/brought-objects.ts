@@ -24,7 +24,7 @@ export async function expectObjects(folder: string, format: ObjectFormat): Promi
   return async (oid) => {
     arrived ??= findArrived();
     for (const name of await arrived) {
-      const found = await readPacked(join(packFolder(folder), name), format, oid);
+      const found = readPacked(join(packFolder(folder), name), format, oid);
       if (found !== null) return found;
     }
     return null;

@@ -20,7 +20,7 @@ const BROUGHT_MAX = 8;
 export async function readObjectFacts(
   oids: Iterable<string>,
   git: Omit<LookUpOptions, 'withContent'>,
-  readBrought?: ReadBrought | undefined,
+  readBrought?: ReadBrought,
 ): Promise<FactsByOid> {
   const distinct = [...new Set(oids)];
   const facts = new Map<string, ObjectFacts>();

@@ -18,7 +18,7 @@ const REASON_CHARACTERS_MAX = 2000;
 export async function readResult(
   commit: string,
   git: Omit<LookUpOptions, 'withContent'>,
-  readBrought?: ReadBrought | undefined,
+  readBrought?: ReadBrought,
 ): Promise<Result | string> {
   const brought =
     readBrought === undefined ? undefined : await readBroughtFile(readBrought, { commit, file: RESULT_FILE });

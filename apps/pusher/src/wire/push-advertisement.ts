@@ -3,7 +3,7 @@ import { chomp, decodePkt, encodePkt, FLUSH, PktLineError } from './pkt-line.ts'
 
 export interface PushAdvertisement {
   objectFormat: ObjectFormat;
-  /** A packet `<oid> <name>` for each ref. */
+  /** A line `<oid> <name>` for each ref; never changed once it was given. */
   lines: Buffer;
   /** What the server can do, such as `report-status atomic`. */
   capabilities: string;
@@ -11,10 +11,39 @@ export interface PushAdvertisement {
 
 /** Encodes what a push is shown first: the refs, with the capabilities behind the first of them. */
 export function encodePushAdvertisement({ objectFormat, lines, capabilities }: PushAdvertisement): Buffer {
-  const first = lines.length === 0 ? null : decodePkt(lines, 0);
+  const packets = packetsOf(lines);
+  const first = packets.length === 0 ? null : decodePkt(packets, 0);
   const shown = chomp(first?.packet ?? Buffer.from(`${zeroOid(objectFormat)} capabilities^{}`));
   const opening = Buffer.concat([shown, Buffer.from(`\0${capabilities}\n`)]);
-  return Buffer.concat([encodePkt(opening), lines.subarray(first?.next ?? 0), FLUSH]);
+  return Buffer.concat([encodePkt(opening), packets.subarray(first?.next ?? 0), FLUSH]);
+}
+
+/** By the lines that they were made of: ten thousand refs that stay the same are encoded once. */
+const known = new WeakMap<Buffer, Buffer>();
+
+function packetsOf(lines: Buffer): Buffer {
+  let packets = known.get(lines);
+  if (packets === undefined) known.set(lines, (packets = encodeLines(lines)));
+  return packets;
+}
+
+const NEWLINE = 0x0a;
+const LENGTH_BYTES = 4;
+
+function encodeLines(lines: Buffer): Buffer {
+  const ends: number[] = [];
+  for (let at = lines.indexOf(NEWLINE); at !== -1; at = lines.indexOf(NEWLINE, at + 1)) ends.push(at + 1);
+  const packets = Buffer.allocUnsafe(lines.length + ends.length * LENGTH_BYTES);
+  let from = 0;
+  let to = 0;
+  for (const end of ends) {
+    const length = end - from + LENGTH_BYTES;
+    packets.write(length.toString(16).padStart(LENGTH_BYTES, '0'), to, 'latin1');
+    lines.copy(packets, to + LENGTH_BYTES, from, end);
+    from = end;
+    to += length;
+  }
+  return packets;
 }
 
 /** The capabilities of an advertisement. */
