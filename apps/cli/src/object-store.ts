@@ -108,7 +108,9 @@ export class ObjectStore {
   }
 
   async #gap(folder: string, oids: readonly string[]): Promise<string | null> {
-    const args = ['--git-dir', folder, 'rev-list', '--objects', '--quiet', '--stdin'];
+    // The commit-graph knows commits whether they are there or not.
+    const config = ['-c', 'core.commitGraph=false'];
+    const args = ['--git-dir', folder, ...config, 'rev-list', '--objects', '--quiet', '--stdin'];
     const { code, stderr } = await this.#git.run(args, { input: oids.map((oid) => `${oid}\n`).join('') });
     return code === 0 ? null : reason(stderr);
   }

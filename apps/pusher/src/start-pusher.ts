@@ -20,6 +20,7 @@ import { nonceSeed } from './push/certificate-nonce.ts';
 import { GovernanceReader } from './push/governance.ts';
 import { DefinitionReader } from './push/read-definitions.ts';
 import type { Settings } from './settings.ts';
+import { findGap } from './store/find-gap.ts';
 import { findLostRefs } from './store/find-lost-refs.ts';
 import { noteLostPushes } from './store/lost-pushes.ts';
 import { ObjectGuard } from './store/object-guard.ts';
@@ -67,6 +68,7 @@ export async function startPusher(settings: Settings, log: Logger): Promise<Runn
       dataDir,
       log,
       check: (repoId, folder) => findLostRefs(db, repoId, { folder, home }),
+      walk: (repoId, folder, signal) => findGap(db, repoId, { folder, home, signal }),
       onCount: (withheld) => metrics.reposWithheld.set(withheld),
     });
     const hooksFolder = await writeHooks(dataDir);
@@ -141,7 +143,7 @@ async function listen(pusher: Pusher): Promise<RunningPusher> {
   // Not before: who pushes and fetches does not wait for it.
   const upkeep = new Upkeep(pusher);
   const drain = async (): Promise<void> => {
-    await upkeep.stop();
+    await Promise.all([upkeep.stop(), pusher.guard.stop()]);
     while (running.size > 0) await Promise.allSettled(running);
     server.closeAllConnections();
     await db.destroy();

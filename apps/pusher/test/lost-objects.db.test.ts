@@ -65,6 +65,7 @@ test('row 10: the objects are gone under a running pusher: nobody is shown the r
     refs: 2,
     lost: 2,
     example: { name: 'refs/heads/main', oid: commit },
+    gap: null,
   });
   expect(await withheld(url)).toBe('1');
   expect((await send(`${url}/_health`)).status).toBe(200);
@@ -117,6 +118,30 @@ test('row 10: one pack is gone: what is missing is named, and a push that does n
   expect(reportOf(await sendPush(remote, body))).toContain(
     `ng refs/heads/main ${/crash\/r\d+/.exec(remote)![0]} is withheld: 1 of its 3 refs names an object that is not on this server's disk, refs/heads/next ${next.slice(0, 12)}.`,
   );
+});
+
+test('row 10: a pack is gone that no ref names anything in: whoever needs it finds out, and from then on everybody is told', async () => {
+  const { remote, work, repoId, folder, backup } = await pushed();
+  const first = readdirSync(join(folder, 'objects/pack'));
+  await commitFiles(work, { 'a.txt': 'next' });
+  await work(['push', '--quiet', remote, 'main', ':refs/meta/effects/ci']);
+  for (const name of first) rmSync(join(folder, 'objects/pack', name));
+  const reader = gitIn(scene.folder);
+  const cloned = await reader.attempt(['clone', '--quiet', remote, 'clone']);
+  expect(cloned.code).not.toBe(0);
+  await vi.waitFor(
+    () =>
+      expect(scene.events).toContainEqual(
+        expect.objectContaining({ event: 'objects_lost', repo_id: repoId, refs: 1, lost: 0 }),
+      ),
+    BOUND,
+  );
+  expect((await work.attempt(['push', remote, 'main:other'])).stderr).toMatch(
+    /is withheld: what its refs reach is not whole on this server's disk, /,
+  );
+  cpSync(join(backup, 'objects'), join(folder, 'objects'), { recursive: true });
+  await vi.waitFor(() => reader(['clone', '--quiet', remote, 'clone']), BOUND);
+  await work(['push', '--quiet', remote, 'main:other']);
 });
 
 test('a folder that is replaced by a clone, refs and all, shows the refs of the database', async () => {

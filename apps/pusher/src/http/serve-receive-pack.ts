@@ -283,7 +283,7 @@ async function receive(
       code: end.exitCode,
       errors: end.errors,
     });
-    pusher.guard.suspect(address.repoId);
+    await pusher.guard.suspect(address.repoId, target.folder);
   } else if (announced.length === 0) {
     pusher.metrics.pushes.inc({ outcome: 'refused' });
     pusher.log[saysNoRoom(end.errors) ? 'error' : 'info']({

@@ -54,7 +54,7 @@ export async function serveUploadPack(
     if (end === 'broken' || end === 'unanswered') {
       const errors = git.errors();
       pusher.log.warn({ event: 'upload_pack_failed', repo_id: address.repoId, errors });
-      pusher.guard.suspect(address.repoId);
+      await pusher.guard.suspect(address.repoId, repo.folder);
       if (end === 'unanswered') {
         await pusher.guard.require(address.repoId, repo.folder);
         throw unavailable('git could not serve the request', new Error(errors));

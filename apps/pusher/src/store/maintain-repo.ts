@@ -1,8 +1,7 @@
-import { writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
 import { tryWithLockFile } from '../git/folder-lock.ts';
 import { hasHiddenPacks, showHiddenPacks } from './hidden-packs.ts';
 import { listPacks, type Pack } from './list-packs.ts';
+import { maintenanceLock, markMaintained } from './maintenance-marks.ts';
 import { planMaintenance, type MaintenancePlan } from './maintenance-plan.ts';
 import { pruneRepo, type PruneContext, type PruneOutcome, type RepoOnDisk } from './prune-repo.ts';
 import { lastPrune } from './prune-stamp.ts';
@@ -48,7 +47,7 @@ export async function maintainRepo(
   const { repack, prune } = await planFor(context, folder);
   if (!repack && !prune && !(await hasHiddenPacks(folder))) return null;
   const staleMs = context.timeoutMs * STEPS_MAX + LOCK_MARGIN_MS;
-  const done = await tryWithLockFile(join(folder, 'sluice-maintenance.lock'), staleMs, async () => {
+  const done = await tryWithLockFile(maintenanceLock(folder), staleMs, async () => {
     await showHiddenPacks(folder);
     await sweepRepo(folder, context.debrisMs);
     return await doDueWork(context, repo);
@@ -78,8 +77,7 @@ async function doDueWork(context: MaintenanceContext, repo: RepoOnDisk): Promise
   }
   await runPatientGit({ ...context, folder, args: ['commit-graph', 'write', '--reachable', '--split'] });
   const after = total(await listPacks(folder));
-  // For `sluice repo show`, which knows from its age when this was.
-  await writeFile(join(folder, 'sluice-maintained'), '');
+  await markMaintained(folder);
   return { before: total(plan.packs), after, wasRepacked: plan.repack, prune };
 }
 

@@ -1,9 +1,10 @@
-import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, rmSync, utimesSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Logger } from '@sluice/service-kit';
 import { useTempFolder } from '@sluice/testkit';
-import { beforeEach, expect, test } from 'vitest';
+import { beforeEach, expect, test, vi } from 'vitest';
 import type { RefCheck } from './find-lost-refs.ts';
+import { markMaintained } from './maintenance-marks.ts';
 import { ObjectGuard } from './object-guard.ts';
 
 const temporary = useTempFolder();
@@ -15,6 +16,8 @@ const pack = (digit: string): string => `pack-${digit.repeat(40)}`;
 let now = 0;
 let found: RefCheck = WHOLE;
 let checks = 0;
+let gap: string | null = null;
+let walks = 0;
 let counts: number[] = [];
 let events: { event: string }[] = [];
 let folder = '';
@@ -23,6 +26,8 @@ beforeEach(() => {
   now = 0;
   found = WHOLE;
   checks = 0;
+  gap = null;
+  walks = 0;
   counts = [];
   events = [];
   folder = join(temporary.path, 'repos/ab/abc.sha1.git');
@@ -43,6 +48,10 @@ function makeGuard(): ObjectGuard {
       checks += 1;
       return Promise.resolve(found);
     },
+    walk: () => {
+      walks += 1;
+      return Promise.resolve(gap);
+    },
     onCount: (count) => counts.push(count),
     now: () => now,
   });
@@ -56,11 +65,15 @@ test('a whole repository is looked at once, and again when a pack is gone, when 
   expect([await judge(), checks]).toEqual([null, 1]);
   removePack('a');
   expect([await judge(), checks]).toEqual([null, 2]);
-  guard.suspect('acme/api');
+  await guard.suspect('acme/api', folder);
+  // Not for every client that asks for what never was.
+  expect([await judge(), checks]).toEqual([null, 2]);
+  now += 10_000;
+  await guard.suspect('acme/api', folder);
   expect([await judge(), checks]).toEqual([null, 3]);
-  now += 599_000;
+  now += 599_999;
   expect([await judge(), checks]).toEqual([null, 3]);
-  now += 2_000;
+  now += 1;
   expect([await judge(), checks]).toEqual([null, 4]);
   rmSync(folder, { recursive: true });
   expect([await judge(), checks]).toEqual([null, 5]);
@@ -81,7 +94,7 @@ test('who lacks objects is looked at again every two seconds, however many ask, 
   const asked = await Promise.all(Array.from({ length: 20 }, () => guard.judge('acme/api', folder)));
   expect([new Set(asked), checks]).toEqual([new Set([null]), 2]);
   expect(events).toEqual([
-    { event: 'objects_lost', repo_id: 'acme/api', refs: 3, lost: 2, example: MAIN },
+    { event: 'objects_lost', repo_id: 'acme/api', refs: 3, lost: 2, example: MAIN, gap: null },
     { event: 'objects_back', repo_id: 'acme/api', refs: 3 },
   ]);
   expect(counts).toEqual([1, 0]);
@@ -92,6 +105,7 @@ test('a failed check lets nobody pass, and is made again', async () => {
   const guard = new ObjectGuard({
     dataDir: temporary.path,
     log: { debug() {}, info() {}, warn() {}, error() {} },
+    walk: () => Promise.resolve(null),
     check: () => (isBroken ? Promise.reject(new Error('no database')) : Promise.resolve(WHOLE)),
     onCount: () => {},
   });
@@ -107,4 +121,80 @@ test('of a disk that loses everything, a hundred repositories are logged and all
   expect(events).toHaveLength(100);
   expect(counts.at(-1)).toBe(150);
   expect([guard.isWithheld('acme/149'), guard.isWithheld('acme/150')]).toEqual([true, false]);
+});
+
+const WITHHELD =
+  "acme/api is withheld: what its refs reach is not whole on this server's disk, missing blob object 'x'. The refs are safe in the database.";
+
+test('where git stumbles, everything that refs reach is walked through: what is missing there withholds a repository too', async () => {
+  const guard = makeGuard();
+  const judge = () => guard.judge('acme/api', folder);
+  expect(await judge()).toBeNull();
+  now += 10_000;
+  gap = "missing blob object 'x'";
+  await guard.suspect('acme/api', folder);
+  await vi.waitFor(() => expect(counts).toEqual([1]));
+  expect(await judge()).toContain(WITHHELD);
+  expect(events).toEqual([
+    {
+      event: 'objects_lost',
+      repo_id: 'acme/api',
+      refs: 3,
+      lost: 0,
+      example: null,
+      gap: "missing blob object 'x'",
+    },
+  ]);
+  // Walked again when there is another pack, and else within a minute.
+  gap = null;
+  now += 2_000;
+  expect([await judge(), walks]).toEqual([expect.stringContaining(WITHHELD), 1]);
+  addPack('b');
+  now += 2_000;
+  await judge();
+  await vi.waitFor(() => expect(counts).toEqual([1, 0]));
+  expect([await judge(), walks]).toEqual([null, 2]);
+});
+
+test('a pack that maintenance took is no reason to walk, another one is', async () => {
+  const guard = makeGuard();
+  const judge = () => guard.judge('acme/api', folder);
+  await judge();
+  addPack('b');
+  await judge();
+  await markMaintained(folder);
+  removePack('a');
+  expect([await judge(), checks, walks]).toEqual([null, 2, 0]);
+  const earlier = new Date(Date.now() - 60_000);
+  utimesSync(join(folder, 'sluice-maintained'), earlier, earlier);
+  removePack('b');
+  expect([await judge(), checks, walks]).toEqual([null, 3, 1]);
+});
+
+test('of walks that reasons ask for, one is under way at a time, and none begins after the end', async () => {
+  let isUnderWay = false;
+  const walked: string[] = [];
+  const gate = Promise.withResolvers<void>();
+  const guard = new ObjectGuard({
+    dataDir: temporary.path,
+    log: { debug() {}, info() {}, warn() {}, error() {} },
+    check: () => Promise.resolve(WHOLE),
+    walk: async (repoId, _, signal) => {
+      expect(isUnderWay).toBe(false);
+      isUnderWay = true;
+      walked.push(repoId);
+      await gate.promise;
+      isUnderWay = false;
+      signal.throwIfAborted();
+      return null;
+    },
+    onCount: () => {},
+  });
+  for (const repoId of ['a', 'b', 'c']) await guard.suspect(repoId, folder);
+  expect(walked).toEqual(['a']);
+  const stopped = guard.stop();
+  gate.resolve();
+  await stopped;
+  await guard.suspect('d', folder);
+  expect(walked).toEqual(['a']);
 });

@@ -2,13 +2,17 @@ import { relative } from 'node:path';
 import type { Logger } from '@sluice/service-kit';
 import { HttpError } from '../http/http-error.ts';
 import type { RefCheck } from './find-lost-refs.ts';
+import { HistoryWalks } from './history-walks.ts';
 import { packNames } from './list-packs.ts';
+import { isMaintained } from './maintenance-marks.ts';
 
 export interface ObjectGuardOptions {
   dataDir: string;
   log: Logger;
   /** Compares a repository's refs with its folder. */
   check: (repoId: string, folder: string) => Promise<RefCheck>;
+  /** Walks from the refs to everything that they reach; returns what is missing, null: nothing. */
+  walk: (repoId: string, folder: string, signal: AbortSignal) => Promise<string | null>;
   /** Told how many repositories are withheld, whenever that changes. */
   onCount: (withheld: number) => void;
   /** Monotonic milliseconds; replaced in tests. */
@@ -19,11 +23,19 @@ export interface ObjectGuardOptions {
 interface Finding extends RefCheck {
   /** The packs at the last look. */
   packs: ReadonlySet<string>;
+  /** When that was, by the clock of the disk. */
+  listedAtMs: number;
   checkedAt: number;
+  /** What the refs reach and git cannot find; null: nothing, as far as is known. */
+  gap: string | null;
 }
+
+type Listing = Pick<Finding, 'packs' | 'listedAtMs'>;
 
 /** How long a repository that had all its objects is taken to have them, while none of its packs is gone. */
 const TRUST_MS = 10 * 60_000;
+/** Git stumbles as well over a client that asks for what never was. */
+const SUSPECT_EVERY_MS = 10_000;
 /** How often a repository that lacks some is looked at again. */
 const RECHECK_MS = 2_000;
 /** Repositories remembered; one that was forgotten is looked at again. */
@@ -34,8 +46,9 @@ const WITHHELD_LOGGED_MAX = 100;
 /**
  * Lets nobody read or push a repository while a ref names an object that is not on this server's disk. Looks at the
  * refs' objects when it first meets a repository, when a pack is gone and when git stumbled; and every ten minutes, for
- * which nobody waits. In between, a request costs one listing of the packs. Nothing is stored: the objects are back when
- * they are back.
+ * which nobody waits. In between, a request costs one listing of the packs. Where git stumbled, or a pack is gone that
+ * maintenance has not taken, it also has everything walked through that the refs reach; until that ends, the repository
+ * is served. Nothing is stored: the objects are back when they are back.
  */
 export class ObjectGuard {
   readonly #options: ObjectGuardOptions;
@@ -43,10 +56,26 @@ export class ObjectGuard {
   readonly #findings = new Map<string, Finding>();
   readonly #withheld = new Map<string, Finding>();
   readonly #checks = new Map<string, Promise<Finding>>();
+  readonly #gaps = new Map<string, string>();
+  readonly #walks: HistoryWalks;
 
   constructor(options: ObjectGuardOptions) {
     this.#options = options;
     this.#now = options.now ?? (() => performance.now());
+    const onWalked = (repoId: string, folder: string, gap: string | null): void => {
+      if (gap === (this.#gaps.get(repoId) ?? null)) return;
+      if (gap === null) this.#gaps.delete(repoId);
+      else this.#gaps.set(repoId, gap);
+      this.#forget(repoId);
+      // Whether or not somebody asks: it is to be logged and counted now.
+      this.#look(repoId, folder).catch(() => undefined);
+    };
+    this.#walks = new HistoryWalks({ walk: options.walk, onWalked, log: options.log, now: this.#now });
+  }
+
+  /** Ends what goes on in the background. */
+  async stop(): Promise<void> {
+    await this.#walks.stop();
   }
 
   /** Whether a repository lacked objects when it was last looked at. */
@@ -57,7 +86,7 @@ export class ObjectGuard {
   /** What is missing and what to do, in a sentence for whoever asked; null: the object of every ref is there. */
   async judge(repoId: string, folder: string): Promise<string | null> {
     const finding = await this.#look(repoId, folder);
-    if (finding.lost === 0) return null;
+    if (finding.lost === 0 && finding.gap === null) return null;
     return describeLoss(repoId, relative(this.#options.dataDir, folder), finding);
   }
 
@@ -69,37 +98,54 @@ export class ObjectGuard {
   }
 
   /** Git met something that it could not read: the next request looks again. */
-  suspect(repoId: string): void {
+  async suspect(repoId: string, folder: string): Promise<void> {
+    const known = this.#findings.get(repoId);
+    if (known !== undefined && this.#now() - known.checkedAt < SUSPECT_EVERY_MS) return;
     this.#findings.delete(repoId);
+    this.#walks.ask(repoId, folder, (await packNames(folder)) ?? new Set());
+  }
+
+  #forget(repoId: string): void {
+    this.#findings.delete(repoId);
+    const withheld = this.#withheld.get(repoId);
+    if (withheld !== undefined) withheld.checkedAt = -Infinity;
   }
 
   async #look(repoId: string, folder: string): Promise<Finding> {
     const withheld = this.#withheld.get(repoId);
     if (withheld !== undefined && this.#now() - withheld.checkedAt < RECHECK_MS) return withheld;
-    const packs = await packNames(folder);
+    const listedAtMs = Date.now();
+    const names = await packNames(folder);
+    const packs = names ?? new Set();
     const known = this.#findings.get(repoId);
-    const check = (): Promise<Finding> => this.#checkOnce(repoId, folder, packs ?? new Set());
-    if (known === undefined || packs === null || ![...known.packs].every((name) => packs.has(name)))
+    const check = (): Promise<Finding> => this.#checkOnce(repoId, folder, { packs, listedAtMs });
+    if (withheld !== undefined && withheld.gap !== null) this.#walks.ask(repoId, folder, packs);
+    if (known === undefined || names === null) return await check();
+    if (![...known.packs].every((name) => packs.has(name))) {
+      if (!(await isMaintained(folder, known.listedAtMs))) this.#walks.ask(repoId, folder, packs);
       return await check();
+    }
     known.packs = packs;
+    known.listedAtMs = listedAtMs;
     // Nothing speaks for a loss, so nobody waits for this one; if it fails, the next request tries again.
     if (this.#now() - known.checkedAt >= TRUST_MS) check().catch(() => undefined);
     return known;
   }
 
   /** However many ask, there is one check at a time. */
-  #checkOnce(repoId: string, folder: string, packs: ReadonlySet<string>): Promise<Finding> {
+  #checkOnce(repoId: string, folder: string, listing: Listing): Promise<Finding> {
     const running = this.#checks.get(repoId);
     if (running !== undefined) return running;
-    const check = this.#check(repoId, folder, packs).finally(() => this.#checks.delete(repoId));
+    const check = this.#check(repoId, folder, listing).finally(() => this.#checks.delete(repoId));
     this.#checks.set(repoId, check);
     return check;
   }
 
-  async #check(repoId: string, folder: string, packs: ReadonlySet<string>): Promise<Finding> {
+  async #check(repoId: string, folder: string, listing: Listing): Promise<Finding> {
     const checkedAt = this.#now();
-    const finding = { ...(await this.#options.check(repoId, folder)), packs, checkedAt };
-    if (finding.lost > 0) this.#withhold(repoId, finding);
+    const check = await this.#options.check(repoId, folder);
+    const finding = { ...check, ...listing, checkedAt, gap: this.#gaps.get(repoId) ?? null };
+    if (finding.lost > 0 || finding.gap !== null) this.#withhold(repoId, finding);
     else this.#release(repoId, finding);
     return finding;
   }
@@ -111,8 +157,8 @@ export class ObjectGuard {
     if (!isNew) return;
     this.#options.onCount(this.#withheld.size);
     if (this.#withheld.size > WITHHELD_LOGGED_MAX) return;
-    const { refs, lost, example } = finding;
-    this.#options.log.error({ event: 'objects_lost', repo_id: repoId, refs, lost, example });
+    const { refs, lost, example, gap } = finding;
+    this.#options.log.error({ event: 'objects_lost', repo_id: repoId, refs, lost, example, gap });
   }
 
   #release(repoId: string, finding: Finding): void {
@@ -125,9 +171,14 @@ export class ObjectGuard {
   }
 }
 
-function describeLoss(repoId: string, path: string, { refs, lost, example }: RefCheck): string {
+function describeLoss(repoId: string, path: string, finding: Finding): string {
+  return `${repoId} is withheld: ${describeFinding(finding)}. The refs are safe in the database. Bring ${path} of the data folder back from a backup or a clone (docs/operating.md); from then on it is served again`;
+}
+
+function describeFinding({ refs, lost, example, gap }: Finding): string {
+  if (lost === 0) return `what its refs reach is not whole on this server's disk, ${gap}`;
   const which = refs === 1 ? 'its only ref' : `${lost} of its ${refs} refs`;
   const names = lost === 1 ? 'names an object that is' : 'name objects that are';
   const such = `${lost === 1 ? '' : 'such as '}${example?.name} ${example?.oid.slice(0, 12)}`;
-  return `${repoId} is withheld: ${which} ${names} not on this server's disk, ${such}. The refs are safe in the database. Bring ${path} of the data folder back from a backup or a clone (docs/operating.md); from then on it is served again`;
+  return `${which} ${names} not on this server's disk, ${such}`;
 }
