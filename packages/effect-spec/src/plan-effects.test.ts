@@ -61,3 +61,24 @@ test('what a limit or the push itself stops is recorded up to the limit, and cou
   const asked = plan(refs, { effectsMax: 3, skipReason: 'the push asked for it' });
   expect([asked.enqueue.length, asked.skip.length, asked.skipCount]).toEqual([0, 3, 10]);
 });
+
+test('so is what would take too much memory, and a smaller effect does not slip in behind it', () => {
+  const env = Array.from({ length: 7 }, (_, n) => `  V${n}: ${'x'.repeat(8000)}\n`).join('');
+  const large = defined('large', `on: [refs/heads/**]\nrun: make\nenv:\n${env}`);
+  const refs = Array.from({ length: 900 }, (_, n) => `refs/heads/b${n}`);
+  const { enqueue, skip, skipCount } = plan(refs, { definitions: [large, CI] });
+  const bytes = [enqueue.map(({ effect }) => effect), skip].map((list) =>
+    list.reduce((sum, { payload }) => sum + payload.length, 0),
+  );
+  for (const sum of bytes) {
+    expect(sum).toBeLessThanOrEqual(16 * 1024 ** 2);
+    expect(sum).toBeGreaterThan(15.9 * 1024 ** 2);
+  }
+  expect(enqueue.length + skipCount).toBe(1800);
+  expect(new Set(skip.map(({ reason }) => reason))).toEqual(
+    new Set(['more than 16 MiB of effects in one push']),
+  );
+  expect(new Set(enqueue.map(({ effect }) => effect.name))).toEqual(new Set(['large', 'ci']));
+  const firstSkipped = refs.indexOf(skip[0]!.ref);
+  expect(enqueue.every(({ ref }) => refs.indexOf(ref) <= firstSkipped)).toBe(true);
+});

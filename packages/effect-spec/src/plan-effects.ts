@@ -22,7 +22,7 @@ export interface PlanInput {
   facts: ReadonlyMap<string, { readonly commit: string | null; readonly tree: string | null }>;
   /** 0 for a person's push; one more than the effect whose result this is. */
   hops: number;
-  /** Matches beyond this many are skipped; as many of those are recorded, and the rest is only counted. */
+  /** Matches beyond this many, or 16 MiB, are skipped; as many of those are recorded, and the rest is only counted. */
   effectsMax: number;
   /** Why nothing of this push runs; null: everything that matches does. */
   skipReason: string | null;
@@ -55,13 +55,37 @@ export interface EffectPlan {
 /** Decides which effects a push causes. Pure: the same push and definitions give the same plan. */
 export function planEffects(input: PlanInput): EffectPlan {
   const plan: EffectPlan = { enqueue: [], skip: [], skipCount: 0, unmatched: null, unmatchedCount: 0 };
+  const room: Room = { enqueue: PAYLOAD_BYTES_MAX, skip: PAYLOAD_BYTES_MAX };
+  const limited = { ...input, room };
   for (const edit of input.applied) {
-    for (const current of input.definitions) planOne(plan, input, edit, current);
+    for (const current of input.definitions) planOne(plan, limited, edit, current);
   }
   return plan;
 }
 
-function planOne(plan: EffectPlan, input: PlanInput, edit: TriggerEdit, current: CurrentDefinition): void {
+/**
+ * Most bytes of the payloads of one push, and as many again of those that are recorded as skipped: all are in memory at
+ * once, while the transaction is open and everybody else's push waits to be planned.
+ */
+const PAYLOAD_BYTES_MAX = 16 * 1024 * 1024;
+
+/** Bytes that payloads may still have; below zero once one did not fit, and then none fits. */
+interface Room {
+  enqueue: number;
+  skip: number;
+}
+
+function fits(room: Room, list: keyof Room, payload: string): boolean {
+  room[list] -= Buffer.byteLength(payload);
+  return room[list] >= 0;
+}
+
+function planOne(
+  plan: EffectPlan,
+  input: PlanInput & { room: Room },
+  edit: TriggerEdit,
+  current: CurrentDefinition,
+): void {
   const { name, definition } = current;
   const match = matchEffect(definition, edit);
   const { commit, tree } = input.facts.get(edit.newOid ?? edit.oldOid ?? '') ?? { commit: null, tree: null };
@@ -73,10 +97,11 @@ function planOne(plan: EffectPlan, input: PlanInput, edit: TriggerEdit, current:
     plan.unmatched ??= { ref: edit.name, name, why };
     return;
   }
-  const reason = refuse(plan, input);
-  if (reason !== null) {
+  const { room, effectsMax } = input;
+  const refusal = refuse(plan, input);
+  if (refusal !== null && (plan.skip.length >= effectsMax || room.skip < 0)) {
     plan.skipCount += 1;
-    if (plan.skip.length >= input.effectsMax) return;
+    return;
   }
   const order = buildWorkOrder(definition, {
     repo: input.repoId,
@@ -87,8 +112,10 @@ function planOne(plan: EffectPlan, input: PlanInput, edit: TriggerEdit, current:
     hops: Math.min(input.hops, HOPS_MAX),
   });
   const payload = encodeWorkOrder(order);
+  const reason = refusal ?? (fits(room, 'enqueue', payload) ? null : TOO_LARGE);
   if (reason !== null) {
-    plan.skip.push({ ref: edit.name, name, payload, reason });
+    plan.skipCount += 1;
+    if (fits(room, 'skip', payload)) plan.skip.push({ ref: edit.name, name, payload, reason });
     return;
   }
   const group = concurrencyGroup(definition, edit.name);
@@ -110,9 +137,12 @@ function planOne(plan: EffectPlan, input: PlanInput, edit: TriggerEdit, current:
   });
 }
 
-function refuse(plan: EffectPlan, input: PlanInput): string | null {
+const TOO_LARGE = `more than ${PAYLOAD_BYTES_MAX / 1024 ** 2} MiB of effects in one push`;
+
+function refuse(plan: EffectPlan, input: PlanInput & { room: Room }): string | null {
   if (input.skipReason !== null) return input.skipReason;
   if (input.hops > HOPS_MAX) return `caused by a chain of more than ${HOPS_MAX} effects`;
   if (plan.enqueue.length >= input.effectsMax) return `more than ${input.effectsMax} effects in one push`;
+  if (input.room.enqueue < 0) return TOO_LARGE;
   return null;
 }
