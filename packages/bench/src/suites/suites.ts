@@ -9,6 +9,7 @@ import { installTask } from './install-task.ts';
 import { latency } from './latency.ts';
 import { noisy } from './noisy.ts';
 import { pinnedXmin } from './pinned-xmin.ts';
+import { push } from './push.ts';
 import { recover } from './recover.ts';
 
 export const SUITES: readonly Suite[] = [
@@ -21,6 +22,7 @@ export const SUITES: readonly Suite[] = [
   pinnedXmin,
   noisy,
   recover,
+  push,
 ];
 
 /** Every task by its name, for the process that runs it; what it gets is what the caller of the same name sent. */
