@@ -24,6 +24,8 @@ export function explain(error: unknown): string {
 
 /** read_only_sql_transaction. */
 const READ_ONLY = '25006';
+/** insufficient_privilege. */
+const FORBIDDEN = '42501';
 
 function describe(error: unknown): { what: string; next: string } {
   if (error instanceof CommandError) return { what: error.message, next: error.next };
@@ -37,6 +39,9 @@ function describe(error: unknown): { what: string; next: string } {
   if (state === READ_ONLY) {
     const { summary, next } = ERROR_CATALOGUE.database_read_only;
     return { what: summary, next };
+  }
+  if (state === FORBIDDEN) {
+    return { what: `the database refused: ${message}`, next: ERROR_CATALOGUE.database_forbidden.next };
   }
   const wrongAddress = state === '3D000' || state?.startsWith('28') === true;
   if (wrongAddress) return { what: `the database refused: ${message}`, next: 'Check DATABASE_URL.' };

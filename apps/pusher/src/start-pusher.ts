@@ -1,7 +1,7 @@
 import { mkdir } from 'node:fs/promises';
 import type { AddressInfo } from 'node:net';
 import { join, resolve } from 'node:path';
-import { assertMigrated, assertWritable, createDatabase, isUnavailable, SluiceError } from '@sluice/db';
+import { assertUsable, createDatabase, isUnavailable, SluiceError } from '@sluice/db';
 import { loadServerKey, registerServerKey, repoFolder } from '@sluice/ref-store';
 import { isLoopback, SettingsError, untilAnswered, type HostPort, type Logger } from '@sluice/service-kit';
 import { PushCapabilities } from './git/push-capabilities.ts';
@@ -106,12 +106,6 @@ export async function startPusher(settings: Settings, log: Logger): Promise<Runn
       { cause: error },
     );
   }
-}
-
-/** Writable first: on a standby that lags behind, a missing migration is not the fault. */
-async function assertUsable(db: Pusher['db']): Promise<void> {
-  await assertWritable(db);
-  await assertMigrated(db);
 }
 
 async function listen(pusher: Pusher): Promise<RunningPusher> {

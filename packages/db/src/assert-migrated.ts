@@ -1,5 +1,6 @@
 import { migrationProvider } from '@sluice/migrations';
 import { sql, type Kysely } from 'kysely';
+import { orForbidden } from './forbidden.ts';
 import { sqlState } from './postgres-errors.ts';
 import { SCHEMA } from './schema.ts';
 import { SluiceError } from './sluice-error.ts';
@@ -7,7 +8,10 @@ import type { DB } from './tables.generated.ts';
 
 const UNDEFINED_TABLE = '42P01';
 
-/** Throws `schema_out_of_date` unless the database has exactly the migrations that this version knows. */
+/**
+ * Throws `schema_out_of_date` unless the database has exactly the migrations that this version knows, and
+ * `database_forbidden` if the role may not even look.
+ */
 export async function assertMigrated(db: Kysely<DB>): Promise<void> {
   const known = Object.keys(await migrationProvider.getMigrations());
   const applied = await appliedMigrations(db);
@@ -34,6 +38,6 @@ async function appliedMigrations(db: Kysely<DB>): Promise<Set<string>> {
     return new Set(rows.map((row) => row.name));
   } catch (error) {
     if (sqlState(error) === UNDEFINED_TABLE) return new Set();
-    throw error;
+    throw orForbidden(error, 'may use it: the one that ran sluice migrate, or a member of that one');
   }
 }

@@ -1,6 +1,6 @@
 export { assertMigrated } from './assert-migrated.ts';
 export { assertStorable } from './assert-storable.ts';
-export { assertWritable } from './assert-writable.ts';
+export { assertUsable } from './assert-usable.ts';
 export { createDatabase, createPool, type DatabaseOptions } from './create-database.ts';
 export { CHANNELS, listen, type ListenOptions } from './listen.ts';
 export { migrate, migrateDown } from './migrate.ts';

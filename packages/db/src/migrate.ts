@@ -2,6 +2,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { migrationProvider } from '@sluice/migrations';
 import { sql, type Kysely, type Transaction } from 'kysely';
 import { Migrator, type Migration, type MigrationProvider, type MigrationResult } from 'kysely/migration';
+import { assertSuitable } from './assert-suitable.ts';
+import { orForbidden } from './forbidden.ts';
 import { sqlState } from './postgres-errors.ts';
 import { SCHEMA } from './schema.ts';
 import type { DB } from './tables.generated.ts';
@@ -26,8 +28,9 @@ const LOCK_NOT_AVAILABLE = '55P03';
  * transaction-mode pooler. All migrations of one call commit together or not at all. Where a table is in use they are
  * tried again for a minute, and fail then: nobody else is held up for longer than two seconds.
  */
-export function migrate(db: Kysely<DB>): Promise<MigrationResult[]> {
-  return inMigrator(db, (migrator) => migrator.migrateToLatest());
+export async function migrate(db: Kysely<DB>): Promise<MigrationResult[]> {
+  await assertSuitable(db);
+  return await inMigrator(db, (migrator) => migrator.migrateToLatest());
 }
 
 /** Takes every migration back, newest first. Drops all data. */
@@ -82,7 +85,8 @@ async function inMigrator(
     try {
       return await inTurn(db, run);
     } catch (error) {
-      if (sqlState(error) !== LOCK_NOT_AVAILABLE || tries === TRIES) throw error;
+      if (sqlState(error) !== LOCK_NOT_AVAILABLE || tries === TRIES)
+        throw orForbidden(error, 'owns it, or may create it: grant create on database … to it');
       await sleep(PAUSE_MS);
     }
   }
@@ -94,7 +98,9 @@ async function inTurn(
 ): Promise<MigrationResult[]> {
   return await inTransaction(db, async (trx) => {
     await sql`select pg_advisory_xact_lock(${MIGRATION_LOCK})`.execute(trx);
-    await sql`create schema if not exists ${sql.id(SCHEMA)}`.execute(trx);
+    // Not "if not exists": that asks for the right to make schemas also where there is nothing to make.
+    const { rows } = await sql`select from pg_namespace where nspname = ${SCHEMA}`.execute(trx);
+    if (rows.length === 0) await sql`create schema ${sql.id(SCHEMA)}`.execute(trx);
     await sql`select set_config('search_path', ${SCHEMA}, true)`.execute(trx);
     let first: unknown;
     const migrator = new Migrator({

@@ -36,6 +36,14 @@ export const ERROR_CATALOGUE = {
     summary: 'The database accepts no writes: it is a standby or in read-only mode.',
     next: 'Point DATABASE_URL at the primary server.',
   },
+  database_unsuitable: {
+    summary: 'The server is older than PostgreSQL 15, or the database has another encoding than UTF8.',
+    next: 'Point DATABASE_URL at a database made with: create database … encoding UTF8.',
+  },
+  database_forbidden: {
+    summary: "The role in DATABASE_URL has no right to Sluice's schema.",
+    next: 'Use one role for all programs: the one that runs sluice migrate and owns the schema.',
+  },
   server_key_unusable: {
     summary: "The file with the server's signing key cannot be used.",
     next: 'Make it readable by its owner only, or remove it, so that a new key is made.',

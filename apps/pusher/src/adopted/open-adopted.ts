@@ -1,5 +1,5 @@
 import { join, resolve } from 'node:path';
-import { assertMigrated, assertWritable, createDatabase, isUnavailable } from '@sluice/db';
+import { assertUsable, createDatabase, isUnavailable } from '@sluice/db';
 import { loadServerKey, registerServerKey } from '@sluice/ref-store';
 import { untilAnswered, type Logger } from '@sluice/service-kit';
 import { RefCache } from '../git/ref-cache.ts';
@@ -39,8 +39,7 @@ export async function openAdopted(
   try {
     const key = await untilAnswered(
       async () => {
-        await assertWritable(db);
-        await assertMigrated(db);
+        await assertUsable(db);
         const found = await loadServerKey(
           settings.keyFile ?? join(resolve(settings.dataDir), 'server-key.pem'),
         );

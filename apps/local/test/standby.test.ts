@@ -1,0 +1,40 @@
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { createDatabase, migrate } from '@sluice/db';
+import { startLocalPostgres } from '@sluice/local-postgres';
+import { spawnApp, useTempFolder } from '@sluice/testkit';
+import { expect, test } from 'vitest';
+
+const folder = useTempFolder();
+const program = (name: string) => fileURLToPath(new URL(`../../${name}/src/main.ts`, import.meta.url));
+
+test('on a standby neither program starts, and each says that it is one', async () => {
+  const dataDir = join(folder.path, 'postgres');
+  const settings = { fsync: 'off' };
+  const primary = await startLocalPostgres({ dataDir, settings });
+  {
+    await using db = createDatabase({ connectionString: primary.url, applicationName: 'test' });
+    await migrate(db);
+  }
+  await primary.stop();
+  writeFileSync(join(dataDir, 'data', 'standby.signal'), '');
+  await using standby = await startLocalPostgres({ dataDir, settings });
+  const env = {
+    DATABASE_URL: standby.url,
+    SLUICE_DATA_DIR: join(folder.path, 'data'),
+    SLUICE_LISTEN: '127.0.0.1:0',
+    SLUICE_PUSHER_URL: 'http://127.0.0.1:1',
+    SLUICE_LOCAL: '1',
+    SLUICE_WORK_DIR: join(folder.path, 'work'),
+  };
+  await using pusher = spawnApp({ file: program('pusher'), env });
+  await using dispatcher = spawnApp({ file: program('dispatcher'), env });
+  for (const app of [pusher, dispatcher]) {
+    expect(await app.exited()).toEqual({ code: 1, signal: null });
+    expect(app.output()).toContain(
+      'DATABASE_URL: expected a server that accepts writes, got a standby. Point it at the primary server, or promote this one.',
+    );
+    expect(app.output()).not.toMatch(/^ {4}at /m);
+  }
+});
