@@ -45,10 +45,11 @@ export async function appendLog(
         from open, unnest(${chunks.map((chunk) => chunk.seq)}::int[],
                           ${chunks.map((chunk) => Buffer.from(chunk.bytes))}::bytea[]) as chunk (seq, bytes)
        where not exists (
-         -- The start of the claim limits the search to the partitions of the days since.
+         -- The start of the claim limits the search to the partitions of the days since, with a day to spare for a clock
+         -- that was set back meanwhile.
          select from ${table('effect_log')} l
           where l.effect_id = open.effect_id and l.claim_number = open.claim_number and l.seq = chunk.seq
-            and l.logged_at >= open.claimed_at)
+            and l.logged_at >= least(open.claimed_at, statement_timestamp()) - interval '1 day')
     )
     select from open`.execute(db);
   return rows.length > 0 ? 'stored' : 'stale';

@@ -21,14 +21,14 @@ export interface LockRow {
  * on the server, as a setting of the transaction, so that the take statement needs no answer from this one and both can
  * travel together.
  *
- * If a global cap is set, its turn is waited for first: a claimer that waits there holds up no repo, and one that has
- * it waits for nothing else. The locks are tried in a materialised CTE, since the planner may call a function in a
+ * If a global cap is set, or if the claimer wants to be `alone`, the turn of the whole queue is waited for first: a claimer
+ * that waits there holds up no repo, and one that has it waits for nothing else. The locks are tried in a materialised CTE, since the planner may call a function in a
  * plain query for more rows than it returns.
  *
  * It also fixes how the take statement is planned. Open claims are so few that a sequential scan looks cheap for each
  * effect that is tested, and becomes rows² comparisons; and compilation costs a hundred times more than the claim.
  */
-export function fairClaimLock(repoIds: readonly string[], claimedBy: string) {
+export function fairClaimLock(repoIds: readonly string[], claimedBy: string, alone = false) {
   // Nobody else may end the registration until this claim has committed.
   const claimant = isDispatcherId(claimedBy)
     ? sql`pg_try_advisory_xact_lock_shared(${claimantKey(claimedBy)})`
@@ -37,7 +37,7 @@ export function fairClaimLock(repoIds: readonly string[], claimedBy: string) {
     with limits as materialized (
       select (select global_cap from ${table('queue_limit')} where is_singleton) as global_cap
     ), global_turn as materialized (
-      select case when global_cap is null then false
+      select case when global_cap is null and not ${alone}::boolean then false
                   else pg_advisory_xact_lock(${GLOBAL_TURN_KEY})::text is not null end as is_held
         from limits
     ), turns as materialized (

@@ -14,6 +14,11 @@ export interface FairClaimOptions {
   turns: readonly ClaimTurn[];
   /** Cap of a repo that has none of its own. */
   defaultCap: number;
+  /**
+   * Wait until no other claimer that asks for this, too, is claiming: for those that keep finding the same repos busy with
+   * one another. They then get what is due to them, one after the other, and not what the others happen to leave.
+   */
+  alone?: boolean;
 }
 
 /** What a look at one repo showed. */
@@ -68,6 +73,7 @@ export async function fairClaim(db: Kysely<DB>, options: FairClaimOptions): Prom
   const lock = fairClaimLock(
     turns.map((turn) => turn.repoId),
     claimedBy,
+    options.alone,
   );
   const take = fairClaimTake(options);
   if (canPipeline(db)) {

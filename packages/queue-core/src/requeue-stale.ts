@@ -1,6 +1,7 @@
 import { inBoundedTransaction, table, type DB } from '@sluice/db';
 import { sql, type Kysely, type Transaction } from 'kysely';
 import { assertWhole } from './assert-argument.ts';
+import { endFuture } from './end-future.ts';
 import { lockClaims, takeBackClaims } from './take-back-claims.ts';
 import { assertReadCommitted, claimantKey } from './turn-lock.ts';
 
@@ -27,6 +28,7 @@ export async function dispatcherRequeueStale(
   { olderThanMs }: { olderThanMs: number },
 ): Promise<number> {
   assertWhole('olderThanMs', olderThanMs, 0, AGE_MS_MAX);
+  await endFuture(db);
   let requeued = 0;
   let after: Place = { heartbeatAt: '-infinity', id: '00000000-0000-0000-0000-000000000000' };
   for (let round = 0; round < DISPATCHERS_MAX; round += 1) {
