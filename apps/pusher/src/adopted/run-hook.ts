@@ -32,7 +32,6 @@ export async function runHook(options: HookOptions): Promise<void> {
   await answerProcReceive({
     input: options.input,
     write: options.write,
-    wantsPushOptions: true,
     decide: async (push) => {
       const { reports, lines } = await decide(options, push);
       for (const line of lines) options.show(oneLine(line));

@@ -195,7 +195,6 @@ async function serveProcReceive(
   await answerProcReceive({
     input: git.pipes[HOOK_PIPES.fromProcReceive] as Readable as AsyncIterable<Buffer>,
     write: (bytes) => void answer.write(bytes),
-    wantsPushOptions: true,
     decide: async (push) => (await decide(push)).reports,
   });
   // The hook copies to the end.

@@ -7,26 +7,29 @@ const zero = '0'.repeat(40);
 
 test('the greeting and the list are read however the bytes are cut', () => {
   const bytes = Buffer.concat([
-    encodePkt('version=1\0push-options atomic\n'),
+    encodePkt('version=1\0atomic push-options\n'),
     FLUSH,
     encodePkt(`${zero} ${oid} refs/heads/a b`),
     encodePkt(Buffer.concat([Buffer.from(`${zero} ${oid} refs/heads/`), Buffer.from([0xff])])),
     FLUSH,
+    encodePkt('ci.skip'),
+    FLUSH,
   ]);
-  const reader = new ProcReceiveReader({ wantsPushOptions: false });
+  const reader = new ProcReceiveReader();
   for (const [at, byte] of [...bytes.subarray(0, -1)].entries()) {
     expect(reader.push(Buffer.from([byte]))).toEqual({ isGreeted: at >= 37, handedOver: null });
   }
-  expect(reader.push(bytes.subarray(-1)).handedOver?.commands).toEqual([
-    { oldOid: zero, newOid: oid, name: Buffer.from('refs/heads/a b') },
-    { oldOid: zero, newOid: oid, name: Buffer.concat([Buffer.from('refs/heads/'), Buffer.from([0xff])]) },
-  ]);
+  expect(reader.push(bytes.subarray(-1)).handedOver).toEqual({
+    commands: [
+      { oldOid: zero, newOid: oid, name: Buffer.from('refs/heads/a b') },
+      { oldOid: zero, newOid: oid, name: Buffer.concat([Buffer.from('refs/heads/'), Buffer.from([0xff])]) },
+    ],
+    pushOptions: [Buffer.from('ci.skip')],
+  });
 });
 
 test('another version is refused', () => {
-  expect(() => new ProcReceiveReader({ wantsPushOptions: false }).push(encodePkt('version=2'))).toThrow(
-    'expected version=1',
-  );
+  expect(() => new ProcReceiveReader().push(encodePkt('version=2'))).toThrow('expected version=1');
 });
 
 test('the reply names each ref with its verdict, and the reason holds on one line', () => {
@@ -55,7 +58,6 @@ test.each([
       yield bytes;
     })(),
     write: (part) => void written.push(part),
-    wantsPushOptions: true,
     decide: async (push) => {
       seen.push(push);
       return push.commands.map(({ name }) => ({ name }));

@@ -5,7 +5,7 @@ import { refLine, type RefReport } from './report-status.ts';
 /** What git hands over to proc-receive. */
 export interface HandedOver {
   commands: Command[];
-  /** Raw bytes; empty as well if they were not asked for. */
+  /** Raw bytes; none unless the client could send some. */
   pushOptions: Buffer[];
 }
 
@@ -14,16 +14,14 @@ export interface Conversation {
   input: AsyncIterable<Buffer>;
   /** Takes ours. */
   write: (bytes: Buffer) => void;
-  /** Asks git for the push options; there are none unless the client could send some. */
-  wantsPushOptions: boolean;
   /** Says what becomes of each ref. */
   decide: (push: HandedOver) => Promise<readonly RefReport[]>;
 }
 
 /** Speaks version 1 of git's proc-receive protocol until git has its reply; throws {@link PktLineError} for what is none. */
 export async function answerProcReceive(conversation: Conversation): Promise<void> {
-  const { input, write, wantsPushOptions, decide } = conversation;
-  const reader = new ProcReceiveReader({ wantsPushOptions });
+  const { input, write, decide } = conversation;
+  const reader = new ProcReceiveReader();
   let hasGreeted = false;
   for await (const chunk of input) {
     const { isGreeted, handedOver } = reader.push(chunk);
@@ -39,17 +37,12 @@ export async function answerProcReceive(conversation: Conversation): Promise<voi
 
 /** Reads git's side of the conversation as it comes. */
 export class ProcReceiveReader {
-  readonly #wantsPushOptions: boolean;
   #bytes: Buffer = Buffer.alloc(0);
   #expects: 'greeting' | 'commands' | 'push options' | 'nothing' = 'greeting';
   #hasPushOptions = false;
   readonly #handedOver: HandedOver = { commands: [], pushOptions: [] };
 
-  constructor({ wantsPushOptions }: Pick<Conversation, 'wantsPushOptions'>) {
-    this.#wantsPushOptions = wantsPushOptions;
-  }
-
-  /** Whether git offered a list of push options and it is wanted. */
+  /** Whether git offered a list of push options, and waits to be asked for it. */
   get hasPushOptions(): boolean {
     return this.#hasPushOptions;
   }
@@ -88,7 +81,7 @@ export class ProcReceiveReader {
   #greet(text: string): void {
     if (!text.startsWith('version=1')) throw new PktLineError('expected version=1 from git');
     const [, features = ''] = text.split('\0');
-    this.#hasPushOptions = this.#wantsPushOptions && features.split(' ').includes('push-options');
+    this.#hasPushOptions = features.split(' ').includes('push-options');
   }
 }
 
