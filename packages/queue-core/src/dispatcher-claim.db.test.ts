@@ -1,9 +1,10 @@
-import { SCHEMA } from '@sluice/db';
+import { SCHEMA, table } from '@sluice/db';
 import { useTestDatabase } from '@sluice/testkit';
 import { sql } from 'kysely';
 import { afterEach, expect, test } from 'vitest';
+import { rowsTouched } from '../test/rows-touched.ts';
 import { completeEffect } from './complete-effect.ts';
-import { dispatcherClaim } from './dispatcher-claim.ts';
+import { dispatcherClaim, oldestStatement } from './dispatcher-claim.ts';
 import { enqueueEffects } from './enqueue-effects.ts';
 
 const database = useTestDatabase();
@@ -48,7 +49,7 @@ test.each([
   ['excludeRepos', { excludeRepos: 'r/1' as unknown as string[] }],
   ['excludeRepos\\[0\\]', { excludeRepos: [null as unknown as string] }],
   ['excludeRepos\\[1\\]', { excludeRepos: ['r/1', undefined as unknown as string] }],
-  ['excludeRepos', { excludeRepos: Array.from({ length: 10_001 }, (_, n) => `r/${n}`) }],
+  ['excludeRepos', { excludeRepos: Array.from({ length: 100_001 }, (_, n) => `r/${n}`) }],
   ['limit', { limit: 0 }],
   ['limit', { limit: -5 }],
   ['limit', { limit: Number.NaN }],
@@ -69,6 +70,29 @@ test('10,000 exclusions are one list', async () => {
   const excluded = Array.from({ length: 10_000 }, (_, n) => `r/${n}`);
   expect(payloads(await claim(10, excluded))).toEqual(['2']);
 });
+
+test('10,000 exclusions in front of everything cost one look at each effect in front, and none is read for each', async () => {
+  const { db } = database;
+  const [inFront, behind] = [90_000, 10_000];
+  // The first 10,000 repos own what is in front.
+  await sql`insert into ${table('effect_queue')} (repo_id, payload)
+    select 'r/' || case when n <= ${inFront}::int then n % 10000 else 10000 + n % 10000 end, n::text
+      from generate_series(1, ${inFront + behind}::int) n`.execute(db);
+  const excludeRepos = Array.from({ length: 10_000 }, (_, n) => `r/${n}`);
+  const statement = oldestStatement({ limit: 50, excludeRepos });
+  for (const statistics of ['never taken', 'taken when full']) {
+    if (statistics === 'taken when full') await sql`analyze ${table('effect_queue')}`.execute(db);
+    const { rows } = await sql<{ 'QUERY PLAN': string }>`explain (costs off) ${statement}`.execute(db);
+    const plan = rows.map((row) => row['QUERY PLAN']).join('\n');
+    expect(plan, statistics).toMatch(/Filter: .*NOT \(.*hashed SubPlan/);
+    expect(plan, statistics).not.toMatch(/ALL \(/);
+    const { rows: touched } = await rowsTouched(db, statement);
+    expect(touched, statistics).toBeLessThan(4 * (inFront + behind));
+  }
+  const unknown = Array.from({ length: 60_000 }, (_, n) => `no/such/${n}`);
+  const claimed = await claim(50, [...excludeRepos, ...unknown]);
+  expect(payloads(claimed)).toEqual(Array.from({ length: 50 }, (_, n) => `${inFront + 1 + n}`));
+}, 60_000);
 
 test('20 concurrent claimers never share an effect, and together get all of them', async () => {
   await fill(...Array.from({ length: 200 }, (_, n) => `r/${n % 7}`));

@@ -7,7 +7,7 @@ import { promoteStatement } from './promote-due.ts';
 import { nextClaimNumber } from './sequences.ts';
 import { lockGlobalTurn, lockTurns, tryTurns } from './turn-lock.ts';
 
-const EXCLUDE_MAX = 10_000;
+const EXCLUDE_MAX = 100_000;
 
 /** Most due effects that one claim brings forward; the next claim continues. */
 const PROMOTE_MAX = 1000;
@@ -46,8 +46,23 @@ export async function dispatcherClaim(
 
 /** Repos of the oldest effects that may be claimed, and the id to start from. A hint: nothing is locked yet. */
 async function findOldest(trx: Transaction<DB>, request: { limit: number; excludeRepos: readonly string[] }) {
-  const { rows } = await sql<{ repo_id: string; oldest: string; has_global_cap: boolean }>`
+  const { rows } = await oldestStatement(request).execute(trx);
+  return {
+    repoIds: rows.map((row) => row.repo_id),
+    oldest: BigInt(rows[0]?.oldest ?? 0),
+    hasGlobalCap: rows[0]?.has_global_cap === true,
+  };
+}
+
+/**
+ * The excluded are hashed with the others that are passed over: `<> all(array)` may be walked from its start for each
+ * effect in front, which is their number times that of the repos.
+ */
+export function oldestStatement(request: { limit: number; excludeRepos: readonly string[] }) {
+  return sql<{ repo_id: string; oldest: string; has_global_cap: boolean }>`
     with blocked as materialized (
+      select unnest(${request.excludeRepos}::text[]) collate "C" as repo_id
+       union all
       select repo_id from ${table('repo')} where paused_at is not null
        union all
       select c.repo_id from ${table('effect_claim')} c join ${table('repo')} r on r.repo_id = c.repo_id
@@ -58,16 +73,10 @@ async function findOldest(trx: Transaction<DB>, request: { limit: number; exclud
       from (select q.repo_id, q.effect_id
               from ${table('effect_queue')} q
              where q.run_at is null
-               and q.repo_id <> all(${request.excludeRepos}::text[])
                and q.repo_id not in (select b.repo_id from blocked b)
                and q.effect_id not in (select c.effect_id from ${table('effect_claim')} c)
              order by q.effect_id limit ${request.limit}) waiting
-     group by repo_id order by min(effect_id)`.execute(trx);
-  return {
-    repoIds: rows.map((row) => row.repo_id),
-    oldest: BigInt(rows[0]?.oldest ?? 0),
-    hasGlobalCap: rows[0]?.has_global_cap === true,
-  };
+     group by repo_id order by min(effect_id)`;
 }
 
 /** Takes the oldest effects of the repos whose turn is held since an EARLIER statement, within the room of each. */
