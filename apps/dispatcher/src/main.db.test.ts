@@ -70,7 +70,9 @@ describe('the dispatcher process', () => {
     expect(log).not.toContain('hunter2');
     const health = /"health":"([^"]+)"/.exec(output())?.[1];
     expect((await fetch(`${health}/_health`)).status).toBe(200);
-    expect(await (await fetch(`${health}/_metrics`)).text()).toContain('sluice_effects_claimed_total 1');
+    const metrics = await (await fetch(`${health}/_metrics`)).text();
+    expect(metrics).toContain('sluice_effects_claimed_total 1');
+    expect(metrics).toMatch(/^sluice_queue_oldest_waiting_seconds \d/m);
     const stored = await database.db.selectFrom('effect_log').select('bytes').orderBy('seq').execute();
     expect(
       Buffer.concat(stored.map(({ bytes }) => bytes))

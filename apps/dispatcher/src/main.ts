@@ -15,7 +15,7 @@ import { sql, type Kysely } from 'kysely';
 import { checkPusher } from './check-pusher.ts';
 import { chooseExecutor } from './choose-executor.ts';
 import { openCommitCache } from './commit-cache.ts';
-import { registerDispatcherMetrics } from './dispatcher-metrics.ts';
+import { registerDispatcherMetrics, registerQueueMetrics } from './dispatcher-metrics.ts';
 import { logDispatchEvent } from './log-dispatch-event.ts';
 import { createPusherClient } from './pusher-client.ts';
 import { runEffect } from './run-effect.ts';
@@ -102,6 +102,7 @@ async function run(
     onEvent: (event) => logDispatchEvent(log, event),
   });
   registerDispatcherMetrics(registry, () => dispatcher.stats);
+  registerQueueMetrics(registry, db);
   log.info({
     event: 'dispatcher_started',
     dispatcher_id: dispatcher.dispatcherId,

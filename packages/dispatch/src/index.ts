@@ -1,3 +1,4 @@
+export { oldestWaitingMs } from '@sluice/queue-core/dispatcher';
 export type { Clock } from './clock.ts';
 export type { DispatchEvent, EffectEnd } from './dispatch-event.ts';
 export type { RunContext, RunResult } from './run-result.ts';

@@ -10,6 +10,7 @@ export { fairClaim } from './fair-claim.ts';
 export { findEffect } from './find-effect.ts';
 export { finishedEffects } from './finished-effects.ts';
 export { maintainPartitions } from './maintain-partitions.ts';
+export { oldestWaitingMs } from './oldest-waiting.ts';
 export { promoteDue } from './promote-due.ts';
 export { queueByRepo } from './queue-by-repo.ts';
 export { queueTotals } from './queue-totals.ts';

@@ -22,6 +22,7 @@ export const {
   heartbeat,
   highestEffectId,
   maintainPartitions,
+  oldestWaitingMs,
   promoteDue,
   queueByRepo,
   queueTotals,

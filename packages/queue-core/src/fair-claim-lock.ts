@@ -16,36 +16,51 @@ export interface LockRow {
   held: string;
 }
 
+/** Longest wait for an awaited turn: many times what a claim takes, and short, as those that were got before it are held. */
+const AWAIT = '250ms';
+
 /**
- * First statement of a fair claim: tries the turn lock of each named repo, without waiting for any. What it got stays
- * on the server, as a setting of the transaction, so that the take statement needs no answer from this one and both can
- * travel together.
+ * First statement of a fair claim: tries the turn lock of each named repo, without waiting for any but the `awaited`. What
+ * it got stays on the server, as a setting of the transaction, so that the take statement needs no answer from this one
+ * and both can travel together.
  *
- * If a global cap is set, or if the claimer wants to be `alone`, the turn of the whole queue is waited for first: a claimer
- * that waits there holds up no repo, and one that has it waits for nothing else. The locks are tried in a materialised CTE, since the planner may call a function in a
- * plain query for more rows than it returns.
+ * If a global cap is set, its turn is waited for first: a claimer that waits there holds up no repo, and one that has
+ * it waits for nothing else. Else the awaited turns come first, in the order of all who wait for turns. The locks are
+ * tried in a materialised CTE, since the planner may call a function in a plain query for more rows than it returns.
  *
  * It also fixes how the take statement is planned. Open claims are so few that a sequential scan looks cheap for each
  * effect that is tested, and becomes rows² comparisons; and compilation costs a hundred times more than the claim.
  */
-export function fairClaimLock(repoIds: readonly string[], claimedBy: string, alone = false) {
+export function fairClaimLock(
+  repoIds: readonly string[],
+  claimedBy: string,
+  awaited: readonly string[] = [],
+) {
   // Nobody else may end the registration until this claim has committed.
   const claimant = isDispatcherId(claimedBy)
     ? sql`pg_try_advisory_xact_lock_shared(${claimantKey(claimedBy)})`
     : sql`true`;
   return sql<LockRow>`${PREPARED}
     with limits as materialized (
-      select (select global_cap from ${table('queue_limit')} where is_singleton) as global_cap
+      select (select global_cap from ${table('queue_limit')} where is_singleton) as global_cap,
+             current_setting('lock_timeout') as lock_timeout
     ), global_turn as materialized (
-      select case when global_cap is null and not ${alone}::boolean then false
+      select case when global_cap is null then false
                   else pg_advisory_xact_lock(${GLOBAL_TURN_KEY})::text is not null end as is_held
         from limits
+    ), awaited as materialized (
+      select count(pg_advisory_xact_lock(key)::text)
+        from (select distinct ${turnKey(sql.ref('repo_id'))} as key
+                from global_turn, unnest(${awaited}::text[]) as given (repo_id),
+                     set_config('lock_timeout', ${sql.lit(AWAIT)}, true)
+               where not global_turn.is_held order by key offset 0) keys
     ), turns as materialized (
       select turn.position, pg_try_advisory_xact_lock(${turnKey(sql.ref('turn.repo_id'))}) as is_held
-        from global_turn, unnest(${repoIds}::text[]) with ordinality as turn (repo_id, position)
+        from awaited, unnest(${repoIds}::text[]) with ordinality as turn (repo_id, position)
     )
     select current_setting('transaction_isolation') as isolation,
            set_config(${sql.lit(HELD)}, string_agg(is_held::int::text, '' order by position), true) as held,
+           set_config('lock_timeout', (select lock_timeout from limits), true),
            set_config(${sql.lit(HELD_GLOBAL)}, (select is_held::text from global_turn), true),
            set_config(${sql.lit(HELD_CLAIMANT)}, (${claimant})::text, true),
            set_config('enable_seqscan', 'off', true),

@@ -13,6 +13,12 @@ export interface ClaimTurn {
   sinceClaimNumber?: bigint | undefined;
   /** `lowestWaiting` of the last finding: a hint. Effects of priority 0 below it are not looked at. */
   sinceEffectId?: bigint | undefined;
+  /**
+   * Wait until other claimers are done with this repo, for 250 ms at most, holding those got before. For a repo that was
+   * found busy: claims that take what others leave do not add up to fair shares. Where a global cap is set, no two claims
+   * are under way, and nothing is waited for.
+   */
+  isAwaited?: boolean | undefined;
 }
 
 /** A row of the take statement: a repo that was looked at, or (with an effect id) an effect that was taken. */

@@ -14,11 +14,6 @@ export interface FairClaimOptions {
   turns: readonly ClaimTurn[];
   /** Cap of a repo that has none of its own. */
   defaultCap: number;
-  /**
-   * Wait until no other claimer that asks for this, too, is claiming: for those that keep finding the same repos busy with
-   * one another. They then get what is due to them, one after the other, and not what the others happen to leave.
-   */
-  alone?: boolean;
 }
 
 /** What a look at one repo showed. */
@@ -56,15 +51,16 @@ const CAP_MAX = 100_000;
 
 /**
  * Claims effects of the named repos, up to each repo's cap and the global cap. Exact with any number of processes: at
- * every committed snapshot a repo has at most `cap` open claims. Waits for no repo: one that another claimer is busy
- * with is reported as not `locked`. Paused repos give nothing.
+ * every committed snapshot a repo has at most `cap` open claims. Waits for no repo that is not `isAwaited`: one that
+ * another claimer is busy with is reported as not `locked`. Paused repos give nothing.
  *
  * One round trip on a database of `createDatabase`, without a pooler and outside a transaction.
  *
  * The caller decides which repos to look at and in what order (fairness); rows decide what is taken.
  *
  * @throws SluiceError `wrong_isolation` inside a transaction that is not READ COMMITTED; `dispatcher_gone` in the name of
- * a dispatcher that is registered no more: nobody would ever take back what it claims.
+ * a dispatcher that is registered no more: nobody would ever take back what it claims. The database's error 55P03 if an
+ * awaited repo stayed busy for too long: nothing was claimed.
  */
 export async function fairClaim(db: Kysely<DB>, options: FairClaimOptions): Promise<FairClaim> {
   assertOptions(options);
@@ -73,7 +69,7 @@ export async function fairClaim(db: Kysely<DB>, options: FairClaimOptions): Prom
   const lock = fairClaimLock(
     turns.map((turn) => turn.repoId),
     claimedBy,
-    options.alone,
+    turns.filter((turn) => turn.isAwaited === true).map((turn) => turn.repoId),
   );
   const take = fairClaimTake(options);
   if (canPipeline(db)) {

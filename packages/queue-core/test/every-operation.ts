@@ -62,6 +62,10 @@ export async function everyOperation(db: Kysely<DB>): Promise<Record<string, unk
   await ask('runningEffects', dispatcher.runningEffects(db));
   await ask('queueByRepo', dispatcher.queueByRepo(db));
   await ask('queueTotals', dispatcher.queueTotals(db));
+  await ask(
+    'oldestWaitingMs',
+    dispatcher.oldestWaitingMs(db).then((ms) => typeof ms),
+  );
   await ask('waitingEffects', dispatcher.waitingEffects(db, { defaultCap: 9 }));
   await ask('completeEffect', repo.completeEffect(db, claimed!, { outcome: 'fail', reason: '{"r":1}' }));
   const again = await ask('rerunEffect', repo.rerunEffect(db, { repoId: 'a', effectId: first }));
