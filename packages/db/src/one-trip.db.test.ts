@@ -2,7 +2,7 @@ import { useTestDatabase } from '@sluice/testkit';
 import { sql } from 'kysely';
 import { expect, test } from 'vitest';
 import { createDatabase } from './create-database.ts';
-import { canPipeline, inOneTrip } from './one-trip.ts';
+import { canPipeline, inOneTrip, sendTogether } from './one-trip.ts';
 import { PREPARED } from './prepared.ts';
 
 const database = useTestDatabase();
@@ -61,6 +61,30 @@ test('only a database of ours, outside a transaction and without a pooler, can',
   expect(canPipeline(pooled)).toBe(false);
   await Promise.all([db.destroy(), pooled.destroy()]);
 });
+
+test.each(['session', 'transaction'] as const)(
+  'statements of a transaction are answered in their order, and the first error is thrown (%s)',
+  async (pooler) => {
+    const db = open(pooler);
+    const send = async (...statements: (typeof status)[]): Promise<unknown[][]> =>
+      await db.transaction().execute(async (trx) => {
+        const rows = await sendTogether(
+          trx,
+          statements.map((statement) => statement.compile(trx)),
+        );
+        expect((await status.execute(trx)).rows).toMatchObject([{ xact: 'open' }]);
+        return rows;
+      });
+    const write = sql<never>`insert into sluice.repo (repo_id) values ('one/trip')`;
+    const count = sql<never>`select count(*)::int as n from sluice.repo`;
+    expect(await send(count, write, count)).toEqual([[{ n: 0 }], [], [{ n: 1 }]]);
+    await database.db.deleteFrom('repo').execute();
+    await expect(send(write, sql`select 1 / 0`, sql`select not_there`)).rejects.toThrow('division by zero');
+    expect(await repos()).toBe(0);
+    expect((await status.execute(db)).rows).toMatchObject([{ xact: 'none' }]);
+    await db.destroy();
+  },
+);
 
 test('a marked statement is prepared once per connection, and never for a pooler in transaction mode', async () => {
   const prepared = sql<{ count: number }>`select count(*)::int as count from pg_prepared_statements`;

@@ -2,7 +2,7 @@ import { SluiceError, type DB } from '@sluice/db';
 import type { Transaction } from 'kysely';
 import { checkRefName } from './check-ref-name.ts';
 import { hashObject } from './hash-object.ts';
-import { judgeEdits, refuseAll } from './judge-edits.ts';
+import { judgeEdits, refuseAll, type NamedRefs } from './judge-edits.ts';
 import type { LockedRepo } from './lock-repo.ts';
 import { isOid, type Oid } from './oid.ts';
 import { buildOpRecord } from './op-record.ts';
@@ -15,6 +15,8 @@ export interface CommitPushOptions {
   /** What {@link lockRepo} returned in this transaction. */
   repo: LockedRepo;
   edits: readonly RefEdit[];
+  /** What {@link lockForPush} read of them in this transaction; read if left out. */
+  named?: NamedRefs;
   /** Who pushed, as far as it was proven. */
   signer: string | null;
   /** Signs the op record. */
@@ -62,7 +64,7 @@ export async function commitPush(trx: Transaction<DB>, options: CommitPushOption
   for (const edit of edits) assertOids(repo, edit);
   const bad = findBadNames(edits);
   if (bad.size > 0) return { status: 'refused', refusals: refuseAll(edits, bad) };
-  const judgement = judgeEdits(edits, await readNamedRefs(trx, repo.repoId, edits));
+  const judgement = judgeEdits(edits, options.named ?? (await readNamedRefs(trx, repo.repoId, edits)));
   if ('refusals' in judgement) return { status: 'refused', refusals: judgement.refusals };
   const { applied } = judgement;
   if (applied.length === 0) return { status: 'unchanged' };

@@ -4,6 +4,7 @@ export { findPush, type FoundPush } from './find-push.ts';
 export { hashObject, type ObjectKind } from './hash-object.ts';
 export { iteratePushes, type LoggedPush } from './iterate-pushes.ts';
 export { iterateRepos, type KnownRepo } from './iterate-repos.ts';
+export { lockForPush, type LockedForPush } from './lock-for-push.ts';
 export { lockRepo, type LockedRepo, type LockRepoOptions } from './lock-repo.ts';
 export { formatOf, isOid, zeroOid, type ObjectFormat, type Oid } from './oid.ts';
 export {
@@ -18,7 +19,14 @@ export { readKeptOids, type KeptOids, type ReadKeptOidsOptions } from './read-ke
 export { checkPushOption } from './push-option.ts';
 export { readObjects, type SmallObject } from './read-objects.ts';
 export { readRef } from './read-ref.ts';
-export { iterateRefs, readRefs, readRefsExcept, type ReadRefsOptions, type RefRow } from './read-refs.ts';
+export {
+  iterateRefs,
+  readRefs,
+  readRefsExcept,
+  refsQuery,
+  type ReadRefsOptions,
+  type RefRow,
+} from './read-refs.ts';
 export { readRefsSince, type RefChange } from './read-refs-since.ts';
 export { readRepo, refsVersion, type RepoState } from './read-repo.ts';
 export type { AppliedEdit, RefEdit, Refusal } from './ref-edit.ts';

@@ -1,5 +1,5 @@
-import { SluiceError, type DB } from '@sluice/db';
-import { sql, type Transaction } from 'kysely';
+import { PREPARED, sendTogether, SluiceError, table, type DB } from '@sluice/db';
+import { sql, type CompiledQuery, type RawBuilder, type Transaction } from 'kysely';
 import { checkRefName } from './check-ref-name.ts';
 import type { ObjectFormat, Oid } from './oid.ts';
 
@@ -34,9 +34,39 @@ export async function lockRepo(
   trx: Transaction<DB>,
   { repoId, create }: LockRepoOptions,
 ): Promise<LockedRepo | undefined> {
+  return (await lockRepoWith(trx, { repoId, create }, [])).repo;
+}
+
+/**
+ * The same, in one trip with other statements: `before` it, and `after` it, which see what the lock waited
+ * for. `rows` are those of `after`.
+ */
+export async function lockRepoWith(
+  trx: Transaction<DB>,
+  { repoId, create }: { repoId: string; create: LockRepoOptions['create'] | undefined },
+  after: readonly CompiledQuery<unknown>[],
+  before: readonly CompiledQuery<unknown>[] = [],
+): Promise<{ repo: LockedRepo | undefined; rows: unknown[][] }> {
   if (create !== undefined) assertRepoId(repoId);
-  const found = await selectForUpdate(trx, repoId);
-  if (found !== undefined || create === undefined) return found;
+  const lock = forUpdateQuery(repoId).compile(trx);
+  const send = async (): Promise<{ repo: LockedRepo | undefined; rows: unknown[][] }> => {
+    const answers = (await sendTogether(trx, [...before, lock, ...after])).slice(before.length);
+    const [row] = answers[0] as RepoRow[];
+    return { repo: row === undefined ? undefined : toLockedRepo(repoId, row), rows: answers.slice(1) };
+  };
+  const found = await send();
+  if (found.repo !== undefined || create === undefined) return found;
+  const isNew = await makeRepo(trx, repoId, create);
+  const made = await send();
+  return { ...made, repo: made.repo === undefined ? undefined : { ...made.repo, isNew } };
+}
+
+/** Whether it was this transaction that made it. */
+async function makeRepo(
+  trx: Transaction<DB>,
+  repoId: string,
+  create: NonNullable<LockRepoOptions['create']>,
+): Promise<boolean> {
   const wrong = create.headRef === undefined ? null : checkRefName(create.headRef);
   if (wrong !== null) throw new SluiceError('invalid_argument', `headRef: ${wrong}`);
   const inserted = await trx
@@ -49,19 +79,26 @@ export async function lockRepo(
     })
     .onConflict((conflict) => conflict.column('repo_id').doNothing())
     .executeTakeFirst();
-  const made = await selectForUpdate(trx, repoId);
-  return made === undefined ? undefined : { ...made, isNew: inserted.numInsertedOrUpdatedRows === 1n };
+  return inserted.numInsertedOrUpdatedRows === 1n;
 }
 
-async function selectForUpdate(trx: Transaction<DB>, repoId: string): Promise<LockedRepo | undefined> {
-  const row = await trx
-    .selectFrom('repo')
-    .select(['object_format', 'head_ref', 'refs_version', 'op_seq', 'op_tip'])
-    .select(sql<bigint>`extract(epoch from now())::bigint`.as('transaction_seconds'))
-    .where('repo_id', '=', repoId)
-    .forUpdate()
-    .executeTakeFirst();
-  if (row === undefined) return undefined;
+interface RepoRow {
+  object_format: string;
+  head_ref: string;
+  refs_version: bigint | string;
+  op_seq: bigint | string;
+  op_tip: Oid | null;
+  transaction_seconds: bigint | string;
+}
+
+function forUpdateQuery(repoId: string): RawBuilder<RepoRow> {
+  return sql<RepoRow>`${PREPARED}
+    select object_format, head_ref, refs_version, op_seq, op_tip,
+      extract(epoch from now())::bigint as transaction_seconds
+    from ${table('repo')} where repo_id = ${repoId} for update`;
+}
+
+function toLockedRepo(repoId: string, row: RepoRow): LockedRepo {
   return {
     repoId,
     isNew: false,

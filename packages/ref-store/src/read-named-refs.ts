@@ -1,10 +1,10 @@
-import { table, type DB } from '@sluice/db';
+import { PREPARED, table, type DB } from '@sluice/db';
 import { sql, type RawBuilder, type Transaction } from 'kysely';
 import { directoriesOf, type NamedRefs } from './judge-edits.ts';
 import type { Oid } from './oid.ts';
 import type { RefEdit } from './ref-edit.ts';
 
-interface NamedRefRow {
+export interface NamedRefRow {
   name: string;
   oid: Oid | null;
   below: string | null;
@@ -16,7 +16,11 @@ export async function readNamedRefs(
   repoId: string,
   edits: readonly RefEdit[],
 ): Promise<NamedRefs> {
-  const { rows } = await namedRefsQuery(repoId, edits).execute(trx);
+  return toNamedRefs((await namedRefsQuery(repoId, edits).execute(trx)).rows);
+}
+
+/** What the statement's rows say. */
+export function toNamedRefs(rows: readonly NamedRefRow[]): NamedRefs {
   const current = new Map<string, Oid>();
   const below = new Map<string, string>();
   for (const row of rows) {
@@ -33,7 +37,7 @@ export function namedRefsQuery(repoId: string, edits: readonly RefEdit[]): RawBu
     if (to !== null) for (const directory of directoriesOf(name)) roles.set(directory, 'directory');
   }
   for (const { name, to } of edits) roles.set(name, to === null ? 'delete' : 'set');
-  return sql<NamedRefRow>`
+  return sql<NamedRefRow>`${PREPARED}
     with named as materialized (
       select name collate "C" as name, role
       from unnest(${[...roles.keys()]}::text[], ${[...roles.values()]}::text[]) as given (name, role)

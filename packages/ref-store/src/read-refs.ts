@@ -1,4 +1,4 @@
-import { SluiceError, type DB } from '@sluice/db';
+import { PREPARED, SluiceError, type DB } from '@sluice/db';
 import type { Kysely } from 'kysely';
 import type { Oid } from './oid.ts';
 
@@ -18,7 +18,12 @@ export async function readRefs(
   repoId: string,
   options: ReadRefsOptions = {},
 ): Promise<RefRow[]> {
-  return await selectRefs(db, repoId, options.prefix ?? '').execute();
+  return await refsQuery(db, repoId, options).execute();
+}
+
+/** The statement of {@link readRefs}. */
+export function refsQuery(db: Kysely<DB>, repoId: string, { prefix = '' }: ReadRefsOptions = {}) {
+  return selectRefs(db, repoId, prefix).modifyFront(PREPARED);
 }
 
 /** All refs of a repository but those with a prefix, in the same order and at one instant. */

@@ -1,4 +1,4 @@
-import type { DB } from '@sluice/db';
+import { PREPARED, type DB } from '@sluice/db';
 import type { Kysely } from 'kysely';
 import type { ObjectFormat, Oid } from './oid.ts';
 
@@ -17,6 +17,7 @@ export async function readRepo(db: Kysely<DB>, repoId: string): Promise<RepoStat
   const row = await db
     .selectFrom('repo')
     .select(['object_format', 'head_ref', 'refs_version', 'op_seq', 'op_tip'])
+    .modifyFront(PREPARED)
     .where('repo_id', '=', repoId)
     .executeTakeFirst();
   if (row === undefined) return undefined;

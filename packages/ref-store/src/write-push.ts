@@ -1,4 +1,4 @@
-import { CHANNELS, SluiceError, table, type DB } from '@sluice/db';
+import { CHANNELS, PREPARED, SluiceError, table, type DB } from '@sluice/db';
 import { sql, type Transaction } from 'kysely';
 import type { LockedRepo } from './lock-repo.ts';
 import type { OpRecord } from './op-record.ts';
@@ -20,7 +20,7 @@ export async function writePush(
   const { repoId, opSeq } = repo;
   // An object too big for its table is left out: the commit is in op_record, the edits are in the reflog.
   const objects = record.objects.filter(({ bytes }) => bytes.length <= OBJECT_BYTES_MAX);
-  const { rows } = await sql<{ refs_version: bigint }>`
+  const { rows } = await sql<{ refs_version: bigint }>`${PREPARED}
     with edit as materialized (
       select name, old_oid, new_oid, position
       from unnest(

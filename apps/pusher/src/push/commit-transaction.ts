@@ -1,12 +1,11 @@
 import { exceededRepoQuota, type RepoQuota } from '@sluice/access';
-import { inBoundedTransaction, type DB } from '@sluice/db';
+import { BOUNDS, inTransaction, PREPARED, type DB } from '@sluice/db';
 import {
   decodeWorkOrder,
   DEFINITION_PREFIX,
   MATCHING_STEPS_MAX,
   matchingSteps,
   planEffects,
-  type CurrentDefinition,
 } from '@sluice/effect-spec';
 import {
   completeEffect,
@@ -17,23 +16,32 @@ import {
 } from '@sluice/queue-core/repo';
 import {
   commitPush,
-  lockRepo,
-  readRefs,
+  lockForPush,
+  refsQuery,
   type AppliedEdit,
   type ObjectFormat,
   type RefEdit,
+  type RefRow,
   type ServerKey,
 } from '@sluice/ref-store';
 import { sql, type Kysely, type Transaction } from 'kysely';
 import type { Caller } from '../http/caller.ts';
 import type { PruneWatch } from '../store/watch-prunes.ts';
 import type { Signature } from './admit-signature.ts';
-import { explainPush, type PushStory } from './explain-push.ts';
-import type { Governance } from './governance.ts';
+import { afterPush, readCurrentDefinitions } from './current-definitions.ts';
+import { explainPush } from './explain-push.ts';
+import { MEMBERS_MAX, type Governance } from './governance.ts';
 import { judgePush } from './judge-push.ts';
 import { newRepo } from './new-repo.ts';
 import type { FactsByOid } from './object-facts.ts';
-import { DEFINITIONS_MAX, type LoadedDefinition } from './read-definitions.ts';
+import { PushRefused } from './push-refused.ts';
+import type { LoadedDefinition } from './read-definitions.ts';
+import {
+  governingRefsQuery,
+  toGoverningRefs,
+  type GoverningRefs,
+  type GoverningRow,
+} from './read-governing-refs.ts';
 import type { Result } from './read-result.ts';
 import { skipReasonOf } from './skip-reason.ts';
 
@@ -58,8 +66,8 @@ export interface PushToCommit {
   repoQuota?: RepoQuota | undefined;
   /** Who signed it, and what. */
   signature: Signature | null;
-  /** Reads who may push what, once the repository is locked. */
-  governanceNow: (trx: Transaction<DB>) => Promise<Governance>;
+  /** Reads who may push what, from the refs that say so. */
+  governanceOf: (refs: GoverningRefs) => Promise<Governance>;
   /** Set for a dispatcher's result push: the claim it completes, and what the result says. */
   result: { claimNumber: bigint; content: Result } | null;
   /** Called when only COMMIT is left: from then on, and not before, the push may be accepted. */
@@ -79,17 +87,6 @@ export type CommitOutcome =
   /** Nothing was written. Each ref has its reason, or all have the same one. */
   | { status: 'refused'; reasons: ReadonlyMap<string, string> | string };
 
-/** Ends the transaction without a trace; the reason goes to the client for every ref, or each gets its own. */
-class PushRefused extends Error {
-  override readonly name = 'PushRefused';
-  readonly reasons: ReadonlyMap<string, string> | string;
-
-  constructor(reasons: ReadonlyMap<string, string> | string) {
-    super('the push is refused');
-    this.reasons = reasons;
-  }
-}
-
 /**
  * Commits a push: refs, reflog, op record, effects and, for a result, the completion of its claim, in one transaction
  * and with a number of statements that does not depend on the number of refs.
@@ -100,7 +97,7 @@ export async function commitInTransaction(
   push: PushToCommit,
 ): Promise<CommitOutcome> {
   try {
-    return await inBoundedTransaction(db, (trx) => commit(trx, key, push));
+    return await inTransaction(db, (trx) => commit(trx, key, push));
   } catch (error) {
     if (error instanceof PushRefused) return { status: 'refused', reasons: error.reasons };
     throw error;
@@ -109,24 +106,31 @@ export async function commitInTransaction(
 
 async function commit(trx: Transaction<DB>, key: ServerKey, push: PushToCommit): Promise<CommitOutcome> {
   const { repoId, objectFormat } = push;
-  await requireDurable(trx);
   const denial = await push.caller.judgeAgain(trx);
   if (denial !== null) throw new PushRefused(denial.reason);
-  const repo = await lockRepo(trx, {
+  const { repo, named, rows } = await lockForPush(trx, {
     repoId,
-    ...(push.result === null ? { create: newRepo(push) } : {}),
+    create: push.result === null ? newRepo(push) : undefined,
+    edits: push.edits,
+    before: [BOUNDS.compile(trx), DURABLE.compile(trx)],
+    after: [
+      refsQuery(trx, repoId, { prefix: DEFINITION_PREFIX }).compile(),
+      governingRefsQuery(trx, { repoId, membersMax: MEMBERS_MAX }).compile(),
+    ],
   });
   if (repo === undefined) throw new PushRefused('no such repository');
   if (repo.objectFormat !== objectFormat) throw new PushRefused(`expected a ${repo.objectFormat} push`);
   const pruned = await push.pruneWatch?.(push.edits.flatMap(({ to }) => to ?? []));
   if (typeof pruned === 'string') throw new PushRefused(pruned);
   const claim = push.result === null ? null : await checkClaim(trx, push);
-  const member = push.result === null ? await findSigner(trx, push) : null;
+  const governing = toGoverningRefs(rows[1] as GoverningRow[]);
+  const member = push.result === null ? await findSigner(push, governing) : null;
   const signer = member === null ? push.caller.signer : `member:${member}`;
   const skipReason = skipReasonOf(push.pushOptions);
   const outcome = await commitPush(trx, {
     repo,
     edits: push.edits,
+    named,
     signer,
     key,
     ...(member === null ? {} : { certificate: push.signature!.certificate }),
@@ -144,6 +148,7 @@ async function commit(trx: Transaction<DB>, key: ServerKey, push: PushToCommit):
     pushId: outcome.pushId,
     signer,
     applied: outcome.applied,
+    definitionRefs: rows[0] as RefRow[],
     claim,
   });
   if (repo.isNew && push.repoQuota !== undefined) {
@@ -158,9 +163,9 @@ async function commit(trx: Transaction<DB>, key: ServerKey, push: PushToCommit):
  * The member whose signature counts, if any. Members and policy may have changed since the push was let in; what it
  * changes of them itself does not count yet.
  */
-async function findSigner(trx: Transaction<DB>, push: PushToCommit): Promise<string | null> {
+async function findSigner(push: PushToCommit, governing: GoverningRefs): Promise<string | null> {
   const { edits, forward, caller, signature } = push;
-  const judgement = judgePush(await push.governanceNow(trx), {
+  const judgement = judgePush(await push.governanceOf(governing), {
     edits,
     roles: caller.roles(push.repoId),
     key: signature?.key ?? null,
@@ -191,23 +196,26 @@ async function useUp(
 }
 
 /** An accepted push survives a crash of the database also where the operator gave that up for everything else. */
-async function requireDurable(trx: Transaction<DB>): Promise<void> {
-  await sql`select set_config('synchronous_commit', 'on', true)
-             where current_setting('synchronous_commit') = 'off'`.execute(trx);
+const DURABLE = sql`${PREPARED}select set_config('synchronous_commit', 'on', true)
+                     where current_setting('synchronous_commit') = 'off'`;
+
+interface PushEffects {
+  pushId: string;
+  signer: string | null;
+  applied: readonly AppliedEdit[];
+  /** The refs of definitions before the push. */
+  definitionRefs: readonly RefRow[];
+  /** The claim whose result it is. */
+  claim: ClaimedEffect | null;
 }
 
 async function causeEffects(
   trx: Transaction<DB>,
   push: PushToCommit,
-  {
-    pushId,
-    signer,
-    applied,
-    claim,
-  }: { pushId: string; signer: string | null; applied: readonly AppliedEdit[]; claim: ClaimedEffect | null },
+  { pushId, signer, applied, definitionRefs, claim }: PushEffects,
 ): Promise<CommittedPush> {
   const { repoId } = push;
-  const { definitions, broken } = await readCurrentDefinitions(trx, push);
+  const { definitions, broken } = await readCurrentDefinitions(push, afterPush(definitionRefs, applied));
   const names = applied.map(({ name }) => name);
   if (matchingSteps(definitions, names) > MATCHING_STEPS_MAX) {
     throw new PushRefused(
@@ -242,31 +250,6 @@ async function causeEffects(
     lines: explainPush({ pushId, plan, enqueued, skipped, broken }),
     effectsQueued: enqueued.filter(({ status }) => status === 'queued').length,
   };
-}
-
-/** The definitions as they are after the push: a definition pushed together with a branch already applies to it. */
-async function readCurrentDefinitions(
-  trx: Transaction<DB>,
-  push: PushToCommit,
-): Promise<{ definitions: CurrentDefinition[]; broken: PushStory['broken'] }> {
-  const rows = await readRefs(trx, push.repoId, { prefix: DEFINITION_PREFIX });
-  if (rows.length === 0) return { definitions: [], broken: [] };
-  const hasPushedOne = push.edits.some(({ name, to }) => to !== null && name.startsWith(DEFINITION_PREFIX));
-  if (rows.length > DEFINITIONS_MAX && hasPushedOne) {
-    throw new PushRefused(
-      `expected at most ${DEFINITIONS_MAX} effect definitions in a repository, got ${rows.length}; delete some first`,
-    );
-  }
-  const loaded = await push.definitionsAt(rows.map(({ oid }) => oid));
-  const definitions: CurrentDefinition[] = [];
-  const broken: { name: string; problem: string }[] = [];
-  for (const row of rows) {
-    const name = row.name.slice(DEFINITION_PREFIX.length);
-    const found = loaded.get(row.oid)!;
-    if ('definition' in found) definitions.push({ name, oid: row.oid, definition: found.definition });
-    else broken.push({ name, problem: found.problem });
-  }
-  return { definitions, broken };
 }
 
 async function checkClaim(trx: Transaction<DB>, push: PushToCommit): Promise<ClaimedEffect> {

@@ -126,7 +126,7 @@ async function commit(
       facts,
       forward,
       definitionsAt: (oids) => context.definitions.read(oids, git),
-      governanceNow: (trx) => context.governance.read(trx, repoId, git),
+      governanceOf: (refs) => context.governance.of(refs, git),
       effectsMax: context.settings.effectsPerPushMax,
       pushOptions,
       caller,

@@ -16,7 +16,7 @@ import type { RefRow } from '@sluice/ref-store';
 import type { Kysely } from 'kysely';
 import type { LookUpOptions } from '../git/look-up-objects.ts';
 import { CommitFileReader, type Meaningless } from './commit-file-reader.ts';
-import { readGoverningRefs } from './read-governing-refs.ts';
+import { readGoverningRefs, type GoverningRefs } from './read-governing-refs.ts';
 
 /** Who may push what to a repository, and who may sign it. */
 export interface Governance {
@@ -41,7 +41,11 @@ export class GovernanceReader {
   readonly #files = new CommitFileReader<Meaning>(parse);
 
   async read(db: Kysely<DB>, repoId: string, git: Git): Promise<Governance> {
-    const { config, members, hadMembers } = await readGoverningRefs(db, { repoId, membersMax: MEMBERS_MAX });
+    return await this.of(await readGoverningRefs(db, { repoId, membersMax: MEMBERS_MAX }), git);
+  }
+
+  /** What these refs hold, one more than {@link MEMBERS_MAX} members if there are so many. */
+  async of({ config, members, hadMembers }: GoverningRefs, git: Git): Promise<Governance> {
     if (config === null && !hadMembers) return UNGOVERNED;
     const broken = (problem: string): Governance => ({
       ...UNGOVERNED,

@@ -1,4 +1,4 @@
-import type { DB } from '@sluice/db';
+import { PREPARED, type DB } from '@sluice/db';
 import { CONFIG_REF, MEMBER_PREFIX } from '@sluice/effect-spec';
 import type { RefRow } from '@sluice/ref-store';
 import { sql, type Kysely } from 'kysely';
@@ -20,7 +20,17 @@ export async function readGoverningRefs(
   db: Kysely<DB>,
   options: { repoId: string; membersMax: number },
 ): Promise<GoverningRefs> {
-  const rows = await governingRefsQuery(db, options).execute();
+  return toGoverningRefs(await governingRefsQuery(db, options).execute());
+}
+
+/** A row of {@link governingRefsQuery}. */
+export interface GoverningRow {
+  name: string;
+  oid: string | null;
+}
+
+/** What the statement's rows say. */
+export function toGoverningRefs(rows: readonly GoverningRow[]): GoverningRefs {
   const refs = rows.flatMap(({ name, oid }) => (oid === null ? [] : [{ name, oid }]));
   const members = refs.filter(({ name }) => name !== CONFIG_REF);
   return {
@@ -37,6 +47,7 @@ export function governingRefsQuery(
 ) {
   const refs = db
     .selectFrom('ref')
+    .modifyFront(PREPARED)
     .select(['name', sql<string | null>`oid`.as('oid')])
     .where('repo_id', '=', repoId);
   const members = refs
