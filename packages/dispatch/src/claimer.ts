@@ -1,4 +1,4 @@
-import type { DB } from '@sluice/db';
+import { sqlState, type DB } from '@sluice/db';
 import {
   fairClaim,
   isRepoId,
@@ -19,6 +19,7 @@ const CLAIM_MAX = 1_000;
 const SWEEP_PAGE = 1_000;
 /** Repos at their cap that are tried again at once: they may have room by what others closed. */
 const RETRY_FULL_MAX = 500;
+const LOCK_NOT_AVAILABLE = '55P03';
 /** A claim, or a page of a sweep, that takes longer counts as failed. */
 const CALL_BOUND_MS = 15_000;
 
@@ -118,19 +119,28 @@ export class Claimer {
           isBusy: !finding.locked,
           isFull: finding.room === 0 || globalRoom === 0,
           hasMore: finding.hasMore && !finding.isPaused,
-          ...(finding.locked ? { share: finding } : {}),
+          ...(finding.locked ? { share: finding } : { wait: 'worthwhile' }),
         });
       }
       return { effects, isContended: findings.every((finding) => !finding.locked) };
     } catch (error) {
-      this.#keepPlaces(plan);
+      this.#keepPlaces(plan, error);
+      const wasInVain = isInVain(error) && plan.some((turn) => turn.isAwaited);
+      if (wasInVain) return { effects: [], isContended: true };
       throw error;
     }
   }
 
   /** Nothing is known about how the claim went: every repo keeps its place, and nothing is charged. */
-  #keepPlaces(plan: readonly Turn[]): void {
-    for (const { repoId } of plan)
-      this.#scheduler.settle({ repoId, got: 0, isBusy: true, isFull: false, hasMore: true });
+  #keepPlaces(plan: readonly Turn[], error: unknown): void {
+    for (const { repoId, isAwaited } of plan) {
+      const wait = isAwaited === true && isInVain(error) ? { wait: 'in_vain' as const } : {};
+      this.#scheduler.settle({ repoId, got: 0, isBusy: true, isFull: false, hasMore: true, ...wait });
+    }
   }
+}
+
+/** Whether the wait for the turn of an awaited repo was too long. */
+function isInVain(error: unknown): boolean {
+  return sqlState(error) === LOCK_NOT_AVAILABLE;
 }

@@ -284,6 +284,26 @@ describe('what a claim teaches', () => {
     expect(Math.abs(world.share('a') - world.share('b'))).toBeLessThanOrEqual(2);
   });
 
+  test('a repo that others were claiming from is awaited from then on, unless that was in vain', () => {
+    const scheduler = new FairScheduler({ defaultCap: 4 });
+    scheduler.hint('a');
+    const turn = (wait?: 'worthwhile' | 'in_vain'): boolean => {
+      // One that is busy again and again lets others pass.
+      const { isAwaited = false } = scheduler.plan(1)[0] ?? scheduler.plan(1)[0]!;
+      const settled = { repoId: 'a', got: 0, isBusy: wait !== undefined, isFull: false, hasMore: true };
+      scheduler.settle({ ...settled, ...(wait === undefined ? {} : { wait }) });
+      return isAwaited;
+    };
+    expect([turn(), turn(), turn('worthwhile'), turn(), turn()]).toEqual([false, false, false, true, true]);
+    expect(Array.from({ length: 98 }, () => turn())).not.toContain(false);
+    expect(turn()).toBe(false);
+
+    expect([turn('worthwhile'), turn('in_vain'), turn('worthwhile')]).toEqual([false, true, false]);
+    expect(Array.from({ length: 90 }, () => turn('worthwhile'))).not.toContain(true);
+    expect(Array.from({ length: 90 }, () => turn()).lastIndexOf(true)).toBe(-1);
+    expect([turn('worthwhile'), turn()]).toEqual([false, true]);
+  });
+
   test('locks met at random do not change shares', () => {
     const few = fc.array(fc.integer({ min: 1, max: 5 }), { minLength: 2, maxLength: 6 });
     fc.assert(

@@ -11,6 +11,13 @@ export const QUANTUM = 8;
  */
 const BUSY_IN_A_ROW_MAX = 8;
 
+/**
+ * Turns in which a repo is awaited after it was found busy with another claimer, and in which it is not after it was
+ * awaited in vain. Three dispatchers with 200 slots each that took what the others left gave a repo of weight 1, beside 2
+ * and 5, up to two and a half times its share; while they wait for each other each gets all that its plan says.
+ */
+const AWAIT_TURNS = 100;
+
 /** How far, in quanta, a repo that let others pass may lag and still catch up. */
 const CATCH_UP_QUANTA = 16;
 
@@ -26,7 +33,7 @@ const CATCH_UP_QUANTA = 16;
  * **Bound.** Over any interval in which repos i and j both have work and room,
  * `|served_i / weight_i - served_j / weight_j| <= quantum / weight_i + quantum / weight_j`, whatever the sizes of the
  * batches (theorem 1 of P. Goyal, H. M. Vin, H. Cheng: "Start-time Fair Queuing", SIGCOMM 1996). With n dispatchers
- * each keeps its own tags, so the bound of the whole is n times that. A quantum is there to keep the number of repos of
+ * each keeps its own tags, so the bound of the whole is n times that; those that meet wait for each other. A quantum is there to keep the number of repos of
  * a claim small; claims that have room for a quantum of each repo leave a difference of one effect each. Where the world gives less than was planned (a
  * lock, the queue's global cap), the difference may reach one batch; it is made up for, as it was not charged.
  *
@@ -155,7 +162,11 @@ export class FairScheduler {
     }
     for (const repo of waiting)
       this.#enqueue(repo, this.#virtualTime - (CATCH_UP_QUANTA * this.#quantum) / repo.weight);
-    return planned.map((repo) => ({ repoId: repo.repoId, want: repo.want }));
+    return planned.map(({ repoId, want, awaits }) => ({
+      repoId,
+      want,
+      ...(awaits > 0 ? { isAwaited: true } : {}),
+    }));
   }
 
   /** Charges a turn for what it brought and learns from it. */
@@ -181,6 +192,9 @@ export class FairScheduler {
     repo.want = 0;
     repo.wasAnnounced = false;
     repo.ticket = -1;
+    if (result.wait === 'in_vain') repo.awaits = -AWAIT_TURNS;
+    else if (result.wait === 'worthwhile' && repo.awaits >= 0) repo.awaits = AWAIT_TURNS;
+    else repo.awaits -= Math.sign(repo.awaits);
     if (result.isBusy) {
       this.#setAside(repo);
       return;

@@ -18,6 +18,8 @@ export interface Repo {
   /** Its effects that this process holds. */
   held: number;
   busyInARow: number;
+  /** Turns in which it is still awaited; below zero: in which it is not, however busy it is. */
+  awaits: number;
   want: number;
   /** Work was announced while its turn was out. */
   wasAnnounced: boolean;
@@ -43,6 +45,7 @@ export function newRepo(repoId: string, cap: number, tag: number): Repo {
     likely: 1,
     held: 0,
     busyInARow: 0,
+    awaits: 0,
     want: 0,
     wasAnnounced: false,
   };

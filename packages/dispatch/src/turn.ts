@@ -11,6 +11,8 @@ export interface RepoShare {
 export interface Turn {
   repoId: string;
   want: number;
+  /** Others claim from it at the same time: wait for them rather than take what they leave. */
+  isAwaited?: boolean;
 }
 
 /** What a turn brought. */
@@ -19,6 +21,8 @@ export interface TurnResult {
   got: number;
   /** Another claimer held the repo's lock: nothing is known about it. */
   isBusy: boolean;
+  /** Whether it is worth waiting for the others next time: they had it, or it was awaited for too long. */
+  wait?: 'worthwhile' | 'in_vain';
   /** It has no room left below its cap, or below the cap of the whole queue. */
   isFull: boolean;
   /** It may have more effects waiting. */

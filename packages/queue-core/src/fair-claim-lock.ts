@@ -16,9 +16,6 @@ export interface LockRow {
   held: string;
 }
 
-/** Longest wait for an awaited turn: many times what a claim takes, and short, as those that were got before it are held. */
-const AWAIT = '250ms';
-
 /**
  * First statement of a fair claim: tries the turn lock of each named repo, without waiting for any but the `awaited`. What
  * it got stays on the server, as a setting of the transaction, so that the take statement needs no answer from this one
@@ -34,7 +31,7 @@ const AWAIT = '250ms';
 export function fairClaimLock(
   repoIds: readonly string[],
   claimedBy: string,
-  awaited: readonly string[] = [],
+  awaited: { repoIds: readonly string[]; ms: number } = { repoIds: [], ms: 0 },
 ) {
   // Nobody else may end the registration until this claim has committed.
   const claimant = isDispatcherId(claimedBy)
@@ -51,8 +48,8 @@ export function fairClaimLock(
     ), awaited as materialized (
       select count(pg_advisory_xact_lock(key)::text)
         from (select distinct ${turnKey(sql.ref('repo_id'))} as key
-                from global_turn, unnest(${awaited}::text[]) as given (repo_id),
-                     set_config('lock_timeout', ${sql.lit(AWAIT)}, true)
+                from global_turn, unnest(${awaited.repoIds}::text[]) as given (repo_id),
+                     set_config('lock_timeout', ${String(awaited.ms)}::text, true)
                where not global_turn.is_held order by key offset 0) keys
     ), turns as materialized (
       select turn.position, pg_try_advisory_xact_lock(${turnKey(sql.ref('turn.repo_id'))}) as is_held

@@ -14,9 +14,9 @@ export interface ClaimTurn {
   /** `lowestWaiting` of the last finding: a hint. Effects of priority 0 below it are not looked at. */
   sinceEffectId?: bigint | undefined;
   /**
-   * Wait until other claimers are done with this repo, for 250 ms at most, holding those got before. For a repo that was
-   * found busy: claims that take what others leave do not add up to fair shares. Where a global cap is set, no two claims
-   * are under way, and nothing is waited for.
+   * Wait until other claimers are done with this repo, for a moment (`awaitMs`). For one that was found busy: claims that
+   * take what others leave do not add up to fair shares. Where a global cap is set, claims come one after the other, and
+   * nothing is waited for.
    */
   isAwaited?: boolean | undefined;
 }

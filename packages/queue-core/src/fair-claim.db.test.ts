@@ -14,8 +14,17 @@ beforeEach(() => emptyQueue(database.db));
 const fill = (repoId: string, count: number, columns: { priority?: number } = {}) =>
   fillQueue(database.db, repoId, count, columns);
 
-const claim = (turns: Parameters<typeof fairClaim>[1]['turns'], options: { defaultCap?: number } = {}) =>
-  fairClaim(database.db, { claimedBy: 'd1', turns, defaultCap: options.defaultCap ?? 100 });
+const claim = (
+  turns: Parameters<typeof fairClaim>[1]['turns'],
+  options: { defaultCap?: number; awaitMs?: number } = {},
+) => fairClaim(database.db, { claimedBy: 'd1', turns, defaultCap: 100, ...options });
+
+async function isSomebodyWaiting(): Promise<boolean> {
+  const { rows } = await sql`
+    select from pg_locks l join pg_database d on d.oid = l.database
+     where d.datname = current_database() and l.locktype = 'advisory' and not l.granted`.execute(database.db);
+  return rows.length > 0;
+}
 
 describe('what is taken', () => {
   test('the oldest of each named repo, with everything a run needs', async () => {
@@ -165,17 +174,7 @@ describe('turns', () => {
       const first = await fairClaim(trx, { claimedBy: 'd1', turns, defaultCap: 1 });
       expect(first.effects).toHaveLength(1);
       second = claim([{ repoId: 'b', want: 1 }]);
-      await vi.waitFor(
-        async () => {
-          const { rows } = await sql`
-            select from pg_locks l join pg_database d on d.oid = l.database
-             where d.datname = current_database() and l.locktype = 'advisory' and not l.granted`.execute(
-            database.db,
-          );
-          expect(rows).toHaveLength(1);
-        },
-        { timeout: 20_000, interval: 20 },
-      );
+      await vi.waitUntil(isSomebodyWaiting, { timeout: 20_000 });
     });
     expect(await second).toMatchObject({ effects: [], globalRoom: 0 });
   });
@@ -194,6 +193,58 @@ describe('turns', () => {
         { repoId: 'busy', locked: false, got: 0, hasMore: true, lowestClaim: 3n },
         { repoId: 'free', locked: true, got: 1 },
       ]);
+    });
+  });
+
+  test('a repo that is awaited is claimed from as soon as the other claimer is done with it', async () => {
+    await fill('busy', 1);
+    await fill('free', 1);
+    const claiming = await database.db.transaction().execute(async (other) => {
+      await lockTurns(other, ['busy']);
+      const turns = [
+        { repoId: 'free', want: 1 },
+        { repoId: 'busy', want: 1, isAwaited: true },
+      ];
+      const waiting = claim(turns, { awaitMs: 60_000 });
+      await vi.waitUntil(isSomebodyWaiting, { timeout: 20_000 });
+      return { waiting };
+    });
+    const { effects } = await claiming.waiting;
+    expect(effects.map((effect) => effect.repoId).sort()).toEqual(['busy', 'free']);
+  });
+
+  test('an awaited repo that stays busy is given up, and nothing is claimed', async () => {
+    await fill('busy', 1);
+    await fill('free', 1);
+    const turns = [
+      { repoId: 'free', want: 1 },
+      { repoId: 'busy', want: 1, isAwaited: true },
+    ];
+    await database.db.transaction().execute(async (other) => {
+      await lockTurns(other, ['busy']);
+      await expect(claim(turns)).rejects.toMatchObject({ code: '55P03' });
+    });
+    expect(await openClaims(database.db)).toEqual({});
+    expect((await claim(turns)).effects).toHaveLength(2);
+  });
+
+  test('claimers that await the same repos in any order do not wait for each other in a circle', async () => {
+    const repoIds = ['a', 'b', 'c', 'd'];
+    for (const repoId of repoIds) await fill(repoId, 40);
+    const claims = Array.from({ length: 40 }, (_, index) => {
+      const turns = repoIds.map((repoId) => ({ repoId, want: 1, isAwaited: true }));
+      return claim(index % 2 === 0 ? turns : turns.toReversed(), { awaitMs: 60_000 });
+    });
+    for (const { effects } of await Promise.all(claims)) expect(effects).toHaveLength(4);
+  });
+
+  test('where a global cap is set, claims come one after the other anyway, and no repo is waited for', async () => {
+    await fill('busy', 1);
+    await database.db.updateTable('queue_limit').set({ global_cap: 5 }).execute();
+    await database.db.transaction().execute(async (other) => {
+      await lockTurns(other, ['busy']);
+      const { findings } = await claim([{ repoId: 'busy', want: 1, isAwaited: true }]);
+      expect(findings[0]).toMatchObject({ locked: false });
     });
   });
 
@@ -253,10 +304,10 @@ describe('turns', () => {
       await database.db.transaction().execute(async (trx) => {
         const settings = () =>
           sql`select current_setting('enable_seqscan'), current_setting('enable_bitmapscan') as bitmap,
-                   current_setting('jit') as jit`.execute(trx);
+                   current_setting('jit') as jit, current_setting('lock_timeout') as patience`.execute(trx);
         await sql`set local enable_bitmapscan = off`.execute(trx);
         const { rows: before } = await settings();
-        const options = { claimedBy, turns: [{ repoId: 'a', want: 1 }], defaultCap: 1 };
+        const options = { claimedBy, turns: [{ repoId: 'a', want: 1, isAwaited: true }], defaultCap: 1 };
         const code = await fairClaim(trx, options).then(
           ({ effects }) => effects.length,
           (error: { code: string }) => error.code,

@@ -14,6 +14,11 @@ export interface FairClaimOptions {
   turns: readonly ClaimTurn[];
   /** Cap of a repo that has none of its own. */
   defaultCap: number;
+  /**
+   * Longest wait for the turns of awaited repos, in ms: many times what a claim takes, but short, as those that were got
+   * before are held meanwhile. The default is 250.
+   */
+  awaitMs?: number;
 }
 
 /** What a look at one repo showed. */
@@ -48,6 +53,7 @@ export interface FairClaim {
 /** Most repos, and most effects, that one call may name. */
 const TURNS_MAX = 10_000;
 const CAP_MAX = 100_000;
+const AWAIT_MS = 250;
 
 /**
  * Claims effects of the named repos, up to each repo's cap and the global cap. Exact with any number of processes: at
@@ -69,7 +75,10 @@ export async function fairClaim(db: Kysely<DB>, options: FairClaimOptions): Prom
   const lock = fairClaimLock(
     turns.map((turn) => turn.repoId),
     claimedBy,
-    turns.filter((turn) => turn.isAwaited === true).map((turn) => turn.repoId),
+    {
+      repoIds: turns.filter((turn) => turn.isAwaited === true).map((turn) => turn.repoId),
+      ms: options.awaitMs ?? AWAIT_MS,
+    },
   );
   const take = fairClaimTake(options);
   if (canPipeline(db)) {
@@ -170,9 +179,10 @@ function notLocked(turn: ClaimTurn): ClaimFinding {
   };
 }
 
-function assertOptions({ claimedBy, turns, defaultCap }: FairClaimOptions): void {
+function assertOptions({ claimedBy, turns, defaultCap, awaitMs = AWAIT_MS }: FairClaimOptions): void {
   assertText('claimedBy', claimedBy, 200);
   assertWhole('defaultCap', defaultCap, 1, CAP_MAX);
+  assertWhole('awaitMs', awaitMs, 1, 60_000);
   assertList('turns', turns, TURNS_MAX);
   const seen = new Set<string>();
   for (const [index, turn] of turns.entries()) {
