@@ -13,12 +13,16 @@ export async function markMaintained(folder: string): Promise<void> {
   await writeFile(join(folder, DONE), '');
 }
 
-/** Whether a repository is being maintained, or was since: then packs are gone because what was in them is elsewhere. */
-export async function isMaintained(folder: string, sinceMs: number): Promise<boolean> {
+/**
+ * A word that changes when a repository is maintained; null: that is going on now. By itself and not by the time of a
+ * clock: the one that the file system uses is milliseconds behind the other.
+ */
+export async function maintenanceMark(folder: string): Promise<string | null> {
   const isUnderWay = await stat(maintenanceLock(folder)).then(
     () => true,
     () => false,
   );
+  if (isUnderWay) return null;
   const done = await stat(join(folder, DONE)).catch(() => undefined);
-  return isUnderWay || (done !== undefined && done.mtimeMs >= sinceMs);
+  return String(done?.mtimeMs ?? 'never');
 }

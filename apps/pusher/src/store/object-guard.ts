@@ -4,7 +4,7 @@ import { HttpError } from '../http/http-error.ts';
 import type { RefCheck } from './find-lost-refs.ts';
 import { HistoryWalks } from './history-walks.ts';
 import { packNames } from './list-packs.ts';
-import { isMaintained } from './maintenance-marks.ts';
+import { maintenanceMark } from './maintenance-marks.ts';
 
 export interface ObjectGuardOptions {
   dataDir: string;
@@ -23,14 +23,12 @@ export interface ObjectGuardOptions {
 interface Finding extends RefCheck {
   /** The packs at the last look. */
   packs: ReadonlySet<string>;
-  /** When that was, by the clock of the disk. */
-  listedAtMs: number;
+  /** Of the last maintenance when the objects were looked for. */
+  mark: string | null;
   checkedAt: number;
   /** What the refs reach and git cannot find; null: nothing, as far as is known. */
   gap: string | null;
 }
-
-type Listing = Pick<Finding, 'packs' | 'listedAtMs'>;
 
 /** How long a repository that had all its objects is taken to have them, while none of its packs is gone. */
 const TRUST_MS = 10 * 60_000;
@@ -114,37 +112,37 @@ export class ObjectGuard {
   async #look(repoId: string, folder: string): Promise<Finding> {
     const withheld = this.#withheld.get(repoId);
     if (withheld !== undefined && this.#now() - withheld.checkedAt < RECHECK_MS) return withheld;
-    const listedAtMs = Date.now();
     const names = await packNames(folder);
     const packs = names ?? new Set();
     const known = this.#findings.get(repoId);
-    const check = (): Promise<Finding> => this.#checkOnce(repoId, folder, { packs, listedAtMs });
+    const check = (): Promise<Finding> => this.#checkOnce(repoId, folder, packs);
     if (withheld !== undefined && withheld.gap !== null) this.#walks.ask(repoId, folder, packs);
     if (known === undefined || names === null) return await check();
     if (![...known.packs].every((name) => packs.has(name))) {
-      if (!(await isMaintained(folder, known.listedAtMs))) this.#walks.ask(repoId, folder, packs);
+      const mark = await maintenanceMark(folder);
+      if (mark !== null && mark === known.mark) this.#walks.ask(repoId, folder, packs);
       return await check();
     }
     known.packs = packs;
-    known.listedAtMs = listedAtMs;
     // Nothing speaks for a loss, so nobody waits for this one; if it fails, the next request tries again.
     if (this.#now() - known.checkedAt >= TRUST_MS) check().catch(() => undefined);
     return known;
   }
 
   /** However many ask, there is one check at a time. */
-  #checkOnce(repoId: string, folder: string, listing: Listing): Promise<Finding> {
+  #checkOnce(repoId: string, folder: string, packs: ReadonlySet<string>): Promise<Finding> {
     const running = this.#checks.get(repoId);
     if (running !== undefined) return running;
-    const check = this.#check(repoId, folder, listing).finally(() => this.#checks.delete(repoId));
+    const check = this.#check(repoId, folder, packs).finally(() => this.#checks.delete(repoId));
     this.#checks.set(repoId, check);
     return check;
   }
 
-  async #check(repoId: string, folder: string, listing: Listing): Promise<Finding> {
+  async #check(repoId: string, folder: string, packs: ReadonlySet<string>): Promise<Finding> {
     const checkedAt = this.#now();
+    const mark = await maintenanceMark(folder);
     const check = await this.#options.check(repoId, folder);
-    const finding = { ...check, ...listing, checkedAt, gap: this.#gaps.get(repoId) ?? null };
+    const finding = { ...check, packs, mark, checkedAt, gap: this.#gaps.get(repoId) ?? null };
     if (finding.lost > 0 || finding.gap !== null) this.#withhold(repoId, finding);
     else this.#release(repoId, finding);
     return finding;
