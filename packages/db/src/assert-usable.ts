@@ -2,6 +2,7 @@ import { sql, type Kysely } from 'kysely';
 import { assertMigrated } from './assert-migrated.ts';
 import { assertSuitable } from './assert-suitable.ts';
 import { assertWritable } from './assert-writable.ts';
+import { assertSequencesLead } from './lagging-sequences.ts';
 import { SluiceError } from './sluice-error.ts';
 import type { DB } from './tables.generated.ts';
 
@@ -15,6 +16,7 @@ export async function assertUsable(db: Kysely<DB>): Promise<void> {
   await assertWritable(db);
   await assertDatesReadable(db);
   await assertMigrated(db);
+  await assertSequencesLead(db);
 }
 
 /** pg reads dates as ISO writes them: 01/02/2026 would come as another day. */

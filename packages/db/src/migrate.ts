@@ -4,6 +4,7 @@ import { sql, type Kysely, type Transaction } from 'kysely';
 import { Migrator, type Migration, type MigrationProvider, type MigrationResult } from 'kysely/migration';
 import { assertSuitable } from './assert-suitable.ts';
 import { orForbidden } from './forbidden.ts';
+import { raiseSequences } from './lagging-sequences.ts';
 import { sqlState } from './postgres-errors.ts';
 import { SCHEMA } from './schema.ts';
 import type { DB } from './tables.generated.ts';
@@ -23,14 +24,19 @@ const PAUSE_MS = 1_000;
 const LOCK_NOT_AVAILABLE = '55P03';
 
 /**
- * Brings the database to the newest migration and returns what was applied. Safe when several processes call it at
+ * Brings the database to the newest migration, and sequences to where its rows are, and returns what was applied. Safe when several processes call it at
  * once: they take turns under a transaction-level lock, which (unlike a session-level one) also holds through a
  * transaction-mode pooler. All migrations of one call commit together or not at all. Where a table is in use they are
  * tried again for a minute, and fail then: nobody else is held up for longer than two seconds.
  */
 export async function migrate(db: Kysely<DB>): Promise<MigrationResult[]> {
   await assertSuitable(db);
-  return await inMigrator(db, (migrator) => migrator.migrateToLatest());
+  const applied = await inMigrator(db, (migrator) => migrator.migrateToLatest());
+  await inTransaction(db, async (trx) => {
+    await sql`select pg_advisory_xact_lock(${MIGRATION_LOCK})`.execute(trx);
+    await raiseSequences(trx);
+  });
+  return applied;
 }
 
 /** Takes every migration back, newest first. Drops all data. */
