@@ -1,9 +1,13 @@
 import { contenderNamed } from '../contenders/contenders.ts';
 import { TASKS } from '../suites/suites.ts';
-import type { TaskNews, TaskOrder } from './bench-process.ts';
+import { STOP, type TaskNews, type TaskOrder } from './bench-process.ts';
 
 /** The other end of a task's process: does what the first message says, answers, and ends. */
-process.once('message', (order: TaskOrder) => void obey(order));
+const stopping = new AbortController();
+process.on('message', (message: TaskOrder | typeof STOP) => {
+  if (message === STOP) stopping.abort();
+  else void obey(message);
+});
 process.on('disconnect', () => process.exit(1));
 process.on('uncaughtException', (error) => tell({ error: describe(error) }, 1));
 
@@ -11,7 +15,12 @@ async function obey({ task, contender, input }: TaskOrder): Promise<void> {
   try {
     const run = TASKS.get(task)?.run;
     if (run === undefined) throw new Error(`there is no task ${task}`);
-    const output = await run(await contenderNamed(contender), input, (report) => tell({ report }));
+    const output = await run(
+      await contenderNamed(contender),
+      input,
+      (report) => tell({ report }),
+      stopping.signal,
+    );
     tell({ output }, 0);
   } catch (error) {
     tell({ error: describe(error) }, 1);

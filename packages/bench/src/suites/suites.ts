@@ -3,14 +3,17 @@ import type { Task } from '../harness/task.ts';
 import { claimBacklog } from './claim-backlog.ts';
 import { claimSaturated } from './claim-saturated.ts';
 import { drain } from './drain.ts';
+import { exact } from './exact.ts';
 import { enqueueBulk } from './enqueue-bulk.ts';
 import { enqueueOne } from './enqueue-one.ts';
 import { installTask } from './install-task.ts';
 import { latency } from './latency.ts';
+import { million, millionWaiting } from './million.ts';
 import { noisy } from './noisy.ts';
 import { pinnedXmin } from './pinned-xmin.ts';
 import { push } from './push.ts';
 import { recover } from './recover.ts';
+import { shares } from './shares.ts';
 
 export const SUITES: readonly Suite[] = [
   drain,
@@ -22,6 +25,10 @@ export const SUITES: readonly Suite[] = [
   pinnedXmin,
   noisy,
   recover,
+  exact,
+  shares,
+  million,
+  millionWaiting,
   push,
 ];
 
