@@ -1,7 +1,7 @@
 import { mkdir } from 'node:fs/promises';
 import type { AddressInfo } from 'node:net';
 import { join, resolve } from 'node:path';
-import { assertUsable, createDatabase, isUnavailable, SluiceError } from '@sluice/db';
+import { assertUsable, createDatabase, isUnavailable, SluiceError, unsafeSettings } from '@sluice/db';
 import { loadServerKey, registerServerKey, repoFolder } from '@sluice/ref-store';
 import { isLoopback, SettingsError, untilAnswered, type HostPort, type Logger } from '@sluice/service-kit';
 import { PushCapabilities } from './git/push-capabilities.ts';
@@ -61,6 +61,9 @@ export async function startPusher(settings: Settings, log: Logger): Promise<Runn
       isRetryable: isUnavailable,
       onRetry: ({ error, waitMs }) => log.warn({ event: 'database_awaited', error, waitMs }),
     });
+    // A push that was accepted would be gone with the machine's memory.
+    const unsafe = await unsafeSettings(db);
+    if (unsafe.length > 0) log.warn({ event: 'database_not_durable', off: unsafe });
     const key = await loadServerKey(settings.keyFile ?? join(dataDir, 'server-key.pem'));
     await registerServerKey(db, key);
     const metrics = createPusherMetrics();

@@ -11,4 +11,5 @@ export { SCHEMA, sluice, table } from './schema.ts';
 export { ERROR_CATALOGUE, SluiceError, type ErrorCode } from './sluice-error.ts';
 export type * from './tables.generated.ts';
 export { textArray } from './text-array.ts';
+export { unsafeSettings } from './unsafe-settings.ts';
 export { BOUNDS, inBoundedTransaction, inTransaction } from './transaction.ts';
