@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { startThrowawayPostgres, type PostgresMajor } from '@sluice/local-postgres';
 import { findContainerEngine } from './container-engine.ts';
 import { removeContainerWithUs } from './container-watch.ts';
-import { onServer } from './on-server.ts';
+import { serverVersion, untilItAnswers } from './until-it-answers.ts';
 
 export interface TestServer {
   url: string;
@@ -77,8 +77,7 @@ async function container(major: PostgresMajor, engine: string): Promise<TestServ
     throw new Error(`not started within ${CONTAINER_WITHIN_MS / 1_000} s`);
   }
   const url = `postgres://postgres:test@${started.getHost()}:${started.getMappedPort(5432)}/postgres`;
-  // The image starts its server twice, so an open port or a line of its log proves nothing: only a query does.
-  const version = await untilItAnswers(url).catch(async (error: unknown) => {
+  const version = await untilItAnswers(url, READY_WITHIN_MS).catch(async (error: unknown) => {
     await started.stop();
     throw error;
   });
@@ -89,25 +88,6 @@ async function container(major: PostgresMajor, engine: string): Promise<TestServ
       await started.stop();
     },
   };
-}
-
-async function untilItAnswers(url: string): Promise<string> {
-  const end = performance.now() + READY_WITHIN_MS;
-  for (;;) {
-    try {
-      return await serverVersion(url);
-    } catch (error) {
-      if (performance.now() > end) throw error;
-      await sleep(100);
-    }
-  }
-}
-
-async function serverVersion(url: string): Promise<string> {
-  return await onServer(url, async (client) => {
-    const { rows } = await client.query<{ server_version: string }>('show server_version');
-    return rows[0]!.server_version;
-  });
 }
 
 function postgresMajor(value: string | undefined): PostgresMajor {
