@@ -1,4 +1,4 @@
-import { sluice, type DB } from '@sluice/db';
+import type { DB } from '@sluice/db';
 import { useTestDatabase } from '@sluice/testkit';
 import { sql, type Kysely, type KyselyPlugin } from 'kysely';
 import { beforeAll, describe, expect, test } from 'vitest';
