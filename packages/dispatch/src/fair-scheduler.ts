@@ -35,8 +35,8 @@ const CATCH_UP_QUANTA = 16;
  * batches (theorem 1 of P. Goyal, H. M. Vin, H. Cheng: "Start-time Fair Queuing", SIGCOMM 1996). With n dispatchers
  * each keeps its own tags, so the bound of the whole is n times that; those that meet wait for each other. A quantum is
  * there to keep the number of repos of a claim small; claims that have room for a quantum of each repo leave a difference
- * of one effect each. Where the world gives less than was planned (a
- * lock, the queue's global cap), the difference may reach one batch; it is made up for, as it was not charged.
+ * of one effect each. Where the world gives less than was planned (a lock, the queue's global cap), the difference may
+ * reach one batch; it is made up for, as it was not charged.
  *
  * **No starvation.** In the paper, virtual time is the tag of what is served. An endless stream of new repos, all
  * starting at that same tag, would then keep a repo waiting that was served once. Here it also rises with the work

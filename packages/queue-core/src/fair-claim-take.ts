@@ -117,7 +117,8 @@ export function fairClaimTake(options: {
       select repo_id, claim_number, effect_id, attempt, ${claimedBy}::text from picked
     )
     select repo_id, weight, cap, open_claims, is_paused, lowest_claim::text,
-           (select global_room from limits) as global_room, null::text as effect_id, null::text as claim_number, null::int as attempt, null::text as name,
+           (select global_room from limits) as global_room,
+           null::text as effect_id, null::text as claim_number, null::int as attempt, null::text as name,
            null::text as payload, null::int as priority, null::int as max_attempts, null::text as push_id
       from looked
     union all
