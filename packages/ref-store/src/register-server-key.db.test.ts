@@ -5,6 +5,15 @@ import { readServerKeys, registerServerKey, retireServerKey } from './register-s
 
 const database = useTestDatabase();
 
+test('pushers that start at once with one key register it once', async () => {
+  const { db } = database;
+  const keys = await Promise.all(Array.from({ length: 20 }, () => newKey()));
+  for (const key of keys) await Promise.all(Array.from({ length: 6 }, () => registerServerKey(db, key)));
+  const known = new Set((await readServerKeys(db)).map(({ fingerprint }) => fingerprint));
+  expect(known).toEqual(new Set(keys.map(({ fingerprint }) => fingerprint)));
+  await db.deleteFrom('server_key').execute();
+});
+
 test('a key is registered once, and not again once it is retired', async () => {
   const { db } = database;
   const [first, second] = [await newKey(), await newKey()];

@@ -24,7 +24,8 @@ export async function registerServerKey(
   await db
     .insertInto('server_key')
     .values({ fingerprint, public_key: publicKey })
-    .onConflict((conflict) => conflict.column('fingerprint').doNothing())
+    // Of either column: two pushers that start at once may meet at the key before they meet at its fingerprint.
+    .onConflict((conflict) => conflict.doNothing())
     .execute();
   const { retired_at } = await db
     .selectFrom('server_key')
