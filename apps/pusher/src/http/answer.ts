@@ -30,6 +30,8 @@ export function endAnswer(response: ServerResponse, body?: Buffer | string): voi
 const UNREAD_BYTES_MAX = 4 * 1024 * 1024;
 /** And the longest that it may take: who is refused may not even have said who it is. */
 const UNREAD_MS_MAX = 30_000;
+/** How long who sends more than that has for reading the answer, before it is cut off. */
+const CUT_OFF_MS = 1_000;
 
 /** Answers with a sentence, which git shows to its user. Does nothing if an answer has begun; then the connection ends. */
 export function answerError(request: IncomingMessage, response: ServerResponse, error: HttpError): void {
@@ -60,12 +62,16 @@ export function mayBeCutOff(request: IncomingMessage): boolean {
  */
 export function dropRest(request: IncomingMessage): void {
   if (request.complete || request.destroyed) return;
-  const timer = setTimeout(() => request.destroy(), UNREAD_MS_MAX);
+  let timer = setTimeout(() => request.destroy(), UNREAD_MS_MAX);
   request.once('close', () => clearTimeout(timer));
   let unread = 0;
   request.on('data', (chunk: Buffer) => {
     unread += chunk.length;
-    if (unread > UNREAD_BYTES_MAX) request.destroy();
+    if (unread <= UNREAD_BYTES_MAX) return;
+    // The end of a connection that has unread bytes takes the answer with it, where the client has not read it yet.
+    request.pause();
+    clearTimeout(timer);
+    timer = setTimeout(() => request.destroy(), CUT_OFF_MS);
   });
   request.on('error', () => {});
 }
