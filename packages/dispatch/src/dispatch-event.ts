@@ -26,6 +26,8 @@ export type DispatchEvent =
   | { name: 'completion_refused'; claimNumber: bigint; error: unknown }
   | { name: 'log_chunk_lost'; claimNumber: bigint; seq: number; bytes: number; error: unknown }
   | { name: 'stale_requeued'; count: number }
+  /** It was set forward: nobody is declared dead, and no claim taken back, for what happened before. */
+  | { name: 'database_clock_leapt'; aheadMs: number }
   | {
       name: 'upkeep_failed';
       task:

@@ -90,6 +90,7 @@ export class Dispatcher {
       clock,
       emit,
       pollMs: parts.pollMs,
+      beatMs: parts.beatMs,
       retentionDays: parts.retentionDays,
       mayJudge: () => this.#lease.isSettled,
       onDue: (repoId, effectId) => {

@@ -8,6 +8,7 @@ import {
 } from '@sluice/queue-core/dispatcher';
 import type { Kysely } from 'kysely';
 import { BoundedCalls } from './bounded-calls.ts';
+import { ClockLeaps } from './clock-leaps.ts';
 import type { Clock } from './clock.ts';
 import { DeadRows } from './dead-rows.ts';
 import type { DispatchEvent } from './dispatch-event.ts';
@@ -43,6 +44,7 @@ export class Upkeep {
   #partitionsDueAt = -Infinity;
   #partitions: Promise<unknown> | undefined;
   readonly #deadRows = new DeadRows();
+  readonly #leaps: ClockLeaps;
   #vacuuming: Promise<unknown> | undefined;
 
   constructor(options: {
@@ -50,6 +52,7 @@ export class Upkeep {
     clock: Clock;
     emit: (event: DispatchEvent) => void;
     pollMs: number;
+    beatMs: number;
     retentionDays: number;
     /** Whether a late heartbeat of another may be held against it. */
     mayJudge: () => boolean;
@@ -66,6 +69,11 @@ export class Upkeep {
     this.#onDue = options.onDue;
     this.#sweep = options.sweep;
     this.#stop = options.stop;
+    this.#leaps = new ClockLeaps({
+      // A heart that beats late by one beat is not dead for any lease: each is two beats or more.
+      leapMsMin: options.beatMs,
+      onLeap: (aheadMs) => options.emit({ name: 'database_clock_leapt', aheadMs: Math.round(aheadMs) }),
+    });
   }
 
   /** A round each poll interval, and in between a look at what is due as soon as something is; ends when stopped. */
@@ -119,7 +127,12 @@ export class Upkeep {
 
   async #requeueStale(): Promise<void> {
     if (!this.#mayJudge()) return;
-    const count = await dispatcherRequeueStale(this.#db, { olderThanMs: UNREGISTERED_CLAIM_MS });
+    const askedAt = this.#clock.now();
+    const count = await dispatcherRequeueStale(this.#db, {
+      olderThanMs: UNREGISTERED_CLAIM_MS,
+      agesFrom: (databaseMs) =>
+        this.#leaps.countsFrom(databaseMs, { askedAt, answeredAt: this.#clock.now() }),
+    });
     if (count > 0) this.#emit({ name: 'stale_requeued', count });
   }
 

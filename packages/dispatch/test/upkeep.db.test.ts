@@ -44,6 +44,7 @@ function start(parts: { mayJudge?: () => boolean } = {}) {
     clock,
     emit: () => undefined,
     pollMs: POLL_MS,
+    beatMs: 5_000,
     retentionDays: 30,
     mayJudge: parts.mayJudge ?? (() => false),
     onDue: (repoId) => due.push(repoId),

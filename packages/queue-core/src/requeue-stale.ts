@@ -1,5 +1,5 @@
 import { inBoundedTransaction, table, type DB } from '@sluice/db';
-import { sql, type Kysely, type Transaction } from 'kysely';
+import { sql, type Kysely, type RawBuilder, type Transaction } from 'kysely';
 import { assertWhole } from './assert-argument.ts';
 import { endFuture } from './end-future.ts';
 import { lockClaims, takeBackClaims } from './take-back-claims.ts';
@@ -22,51 +22,83 @@ const AGE_MS_MAX = 2 ** 31 - 1;
  * The attempt is spent, since it may be the effect that kills its dispatcher: after the last one the effect is dead.
  * Nothing here waits: a dispatcher one of whose claims is being made or finished at this moment, and any other claim that
  * is being finished, is left for the next call.
+ *
+ * All ages are of one moment, by the database's clock. `agesFrom` is told it, in milliseconds since 1970, before anything
+ * is judged, and returns the moment from which on time counts: for who noticed that this clock was set forward, which
+ * makes everything look old at once.
  */
 export async function dispatcherRequeueStale(
   db: Kysely<DB>,
-  { olderThanMs }: { olderThanMs: number },
+  {
+    olderThanMs,
+    agesFrom = () => -Infinity,
+  }: { olderThanMs: number; agesFrom?: (databaseMs: number) => number },
 ): Promise<number> {
   assertWhole('olderThanMs', olderThanMs, 0, AGE_MS_MAX);
   await endFuture(db);
+  const now = await secondsNow(db);
+  const span: Span = { from: String(agesFrom(Number(now) * 1_000) / 1_000), now };
   let requeued = 0;
-  let after: Place = { heartbeatAt: '-infinity', id: '00000000-0000-0000-0000-000000000000' };
+  let after: Place = { beatSeconds: '-infinity', id: '00000000-0000-0000-0000-000000000000' };
   for (let round = 0; round < DISPATCHERS_MAX; round += 1) {
-    const result = await inBoundedTransaction(db, (trx) => buryDispatcher(trx, after));
+    const result = await inBoundedTransaction(db, (trx) => buryDispatcher(trx, span, after));
     if (result === undefined) break;
     requeued += result.requeued;
     after = result.place;
   }
   for (let round = 0; round < BATCHES_MAX; round += 1) {
-    const batch = await inBoundedTransaction(db, (trx) => takeBackUnregistered(trx, olderThanMs));
+    const batch = await inBoundedTransaction(db, (trx) => takeBackUnregistered(trx, span, olderThanMs));
     requeued += batch;
     if (batch < BATCH) break;
   }
   return requeued;
 }
 
-/** A dispatcher's place in the order of heartbeats; text, since a Date would lose the microseconds. */
+/** What counts of the time: what is older than `from` is as old as that. Seconds since 1970, exact, hence as text. */
+interface Span {
+  from: string;
+  now: string;
+}
+
+async function secondsNow(db: Kysely<DB>): Promise<string> {
+  const { rows } = await sql<{
+    now: string;
+  }>`select extract(epoch from clock_timestamp())::text as now`.execute(db);
+  return rows[0]!.now;
+}
+
+/** Whether that much of the span has passed since an instant. */
+function isOlder(
+  at: RawBuilder<unknown>,
+  seconds: RawBuilder<unknown>,
+  { from, now }: Span,
+): RawBuilder<boolean> {
+  return sql<boolean>`greatest(extract(epoch from ${at}), ${from}::numeric) < ${now}::numeric - ${seconds}`;
+}
+
+/** A dispatcher's place in the order of heartbeats, likewise exact. */
 interface Place {
-  heartbeatAt: string;
+  beatSeconds: string;
   id: string;
 }
 
 /** Deals with the first dead dispatcher after the given place; undefined: there is none. */
 async function buryDispatcher(
   trx: Transaction<DB>,
+  span: Span,
   after: Place,
 ): Promise<{ requeued: number; place: Place } | undefined> {
-  const { rows } = await sql<{ id: string; host: string; pid: number; heartbeat_at: string }>`
-    select dispatcher_id::text as id, host, pid, heartbeat_at::text
+  const { rows } = await sql<{ id: string; host: string; pid: number; beat_seconds: string }>`
+    select dispatcher_id::text as id, host, pid, extract(epoch from heartbeat_at)::text as beat_seconds
       from ${table('dispatcher')}
-     where heartbeat_at < statement_timestamp() - lease_ms * interval '1 millisecond'
-       and (heartbeat_at, dispatcher_id) > (${after.heartbeatAt}::timestamptz, ${after.id}::uuid)
+     where ${isOlder(sql`heartbeat_at`, sql`lease_ms / 1000.0`, span)}
+       and (extract(epoch from heartbeat_at), dispatcher_id) > (${after.beatSeconds}::numeric, ${after.id}::uuid)
      order by heartbeat_at, dispatcher_id
      limit 1
        for update skip locked`.execute(trx);
   const dead = rows[0];
   if (dead === undefined) return undefined;
-  const place = { heartbeatAt: dead.heartbeat_at, id: dead.id };
+  const place = { beatSeconds: dead.beat_seconds, id: dead.id };
   // A claim of its own may be about to commit: it would be nobody's, once the registration is gone.
   const alone = await sql<{ is_held: boolean; isolation: string }>`
     select pg_try_advisory_xact_lock(${claimantKey(dead.id)}) as is_held,
@@ -87,9 +119,9 @@ async function buryDispatcher(
   return { requeued: claims.length, place };
 }
 
-async function takeBackUnregistered(trx: Transaction<DB>, olderThanMs: number): Promise<number> {
+async function takeBackUnregistered(trx: Transaction<DB>, span: Span, olderThanMs: number): Promise<number> {
   const claims = await lockClaims(trx, {
-    where: sql`c.claimed_at < statement_timestamp() - ${olderThanMs}::float8 * interval '1 millisecond'
+    where: sql`${isOlder(sql`c.claimed_at`, sql`${olderThanMs}::int / 1000.0`, span)}
       and not exists (select from ${table('dispatcher')} d where d.dispatcher_id::text = c.claimant)`,
     limit: BATCH,
   });

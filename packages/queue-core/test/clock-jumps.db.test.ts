@@ -117,6 +117,26 @@ describe('the clock of the server is set forward', () => {
     expect(await findEffect(db, claim!.effectId)).toMatchObject({ state: 'done' });
   });
 
+  test('who noticed has every lease and every age begin there, and who was dead before is found one lease later', async () => {
+    const { db } = database;
+    await fillQueue(db, 'a', 3);
+    const id = await register(60_000);
+    await claimSome(db, 'a', 2, id);
+    await claimEffects(db, { repoId: 'a', claimedBy: 'w', limit: 1 });
+    await setBack('-1 hour');
+    let noticedAt = 0;
+    const notice = (databaseMs: number) => (noticedAt = databaseMs);
+    expect(await dispatcherRequeueStale(db, { olderThanMs: 60_000, agesFrom: notice })).toBe(0);
+    expect(Math.abs(noticedAt - Date.now())).toBeLessThan(60_000);
+    const after = (ms: number) => ({
+      olderThanMs: 60_000,
+      agesFrom: (databaseMs: number) => databaseMs - ms,
+    });
+    expect(await dispatcherRequeueStale(db, after(59_000))).toBe(0);
+    expect(await dispatcherRequeueStale(db, after(61_000))).toBe(3);
+    expect(await heartbeat(db, id)).toBe('declared_dead');
+  });
+
   test('what is scheduled is due at once', async () => {
     const { db } = database;
     await fillQueue(db, 'a', 1, { runInMs: 3_600_000 });
