@@ -29,6 +29,10 @@ export function addDays(day: string, days: number): string {
   return new Date(Date.parse(`${day}T00:00:00Z`) + days * 86_400_000).toISOString().slice(0, 10);
 }
 
+export function daysBetween(day: string, later: string): number {
+  return (Date.parse(`${later}T00:00:00Z`) - Date.parse(`${day}T00:00:00Z`)) / 86_400_000;
+}
+
 /** First instant of a day, as a literal: partition bounds take no parameters. */
 export function dayStart(day: string): RawBuilder<unknown> {
   return sql.lit(`${day} 00:00:00+00`);

@@ -94,14 +94,7 @@ test('rows that came before their partition move into it; too many stay, and tha
 test('drops what ended before the retention, with rows outside partitions and dedup keys of that age', () =>
   onOneDay(async (day) => {
     const [old, kept] = [addDays(day, -31), addDays(day, -30)];
-    for (const parent of DAILY_TABLES) {
-      for (const made of [old, kept]) {
-        await sql`create table ${qualified(partitionName(parent, made))} partition of ${table(parent.name)}
-          for values from (${sql.lit(`${made} 00:00:00+00`)}) to (${sql.lit(`${addDays(made, 1)} 00:00:00+00`)})`.execute(
-          database.db,
-        );
-      }
-    }
+    for (const made of [old, kept]) await makeDay(made);
     await finish(1n, `${old} 12:00:00+00`);
     await finish(2n, `${addDays(day, -99)} 12:00:00+00`);
     const key = { repo_id: 'a', effect_id: 1n, is_retained: true };
@@ -124,6 +117,54 @@ test('drops what ended before the retention, with rows outside partitions and de
       .orderBy('dedup_key')
       .execute();
     expect(left.map((row) => row.dedup_key)).toEqual(['recent', 'unfinished']);
+  }));
+
+async function makeDay(day: string): Promise<void> {
+  for (const parent of DAILY_TABLES) {
+    await sql`create table ${qualified(partitionName(parent, day))} partition of ${table(parent.name)}
+      for values from (${sql.lit(`${day} 00:00:00+00`)}) to (${sql.lit(`${addDays(day, 1)} 00:00:00+00`)})`.execute(
+      database.db,
+    );
+  }
+}
+
+const namesOf = (day: string): string[] => DAILY_TABLES.map((parent) => partitionName(parent, day));
+
+test('after a gap, as a clock set forward by a year leaves, one day goes with each call', () =>
+  onOneDay(async (day) => {
+    const [first, second, third] = [0, 1, 2].map((later) => addDays(day, -400 + later)) as [
+      string,
+      string,
+      string,
+    ];
+    for (const made of [first, second, third]) await makeDay(made);
+    await finish(1n, `${second} 12:00:00+00`);
+    await database.db
+      .insertInto('effect_dedup')
+      .values(
+        [first, second].map((done) => ({
+          repo_id: 'a',
+          effect_id: 1n,
+          is_retained: true,
+          dedup_key: done,
+          done_at: `${done} 12:00:00+00`,
+        })),
+      )
+      .execute();
+    const call = () => maintainPartitions(database.db, { daysAhead: 0, retentionDays: 30 });
+    expect(await call()).toMatchObject({ dropped: namesOf(first), dedupKeysFreed: 1 });
+    expect(await rowsIn('effect_history')).toBe(1);
+    expect(await call()).toMatchObject({ dropped: namesOf(second), dedupKeysFreed: 1 });
+    expect((await call()).dropped).toEqual(namesOf(third));
+    expect((await call()).dropped).toEqual([]);
+  }));
+
+test('a retention that was shortened holds at once: no day is missing then', () =>
+  onOneDay(async (day) => {
+    for (let ago = 6; ago > 0; ago -= 1) await makeDay(addDays(day, -ago));
+    const { dropped } = await maintainPartitions(database.db, { daysAhead: 0, retentionDays: 2 });
+    const gone = [6, 5, 4, 3].map((ago) => namesOf(addDays(day, -ago)));
+    expect(dropped.toSorted()).toEqual(gone.flat().toSorted());
   }));
 
 test('a table that somebody reads for long is skipped, and made by the next call', () =>

@@ -4,6 +4,7 @@ import { assertWhole } from './assert-argument.ts';
 import {
   addDays,
   DAILY_TABLES,
+  daysBetween,
   dayStart,
   partitionDay,
   partitionName,
@@ -45,6 +46,9 @@ const DAYS_MAX = 3_650;
  * a table of its own and attached, which keeps writers and readers of the default partition waiting; and what cannot be
  * locked soon is skipped until the next call. Each step is one transaction, so a crash leaves nothing half done.
  * Several callers take turns.
+ *
+ * Where a day between the oldest partition and today has none, nobody did this for days, or the clock was set forward:
+ * then one day goes with each call, so that a clock that is wrong for an hour does not cost the whole history.
  */
 export async function maintainPartitions(
   db: Kysely<DB>,
@@ -54,9 +58,12 @@ export async function maintainPartitions(
   assertWhole('retentionDays', retentionDays, 1, DAYS_MAX);
   const done: PartitionUpkeep = { created: [], dropped: [], skipped: [], rowsDeleted: 0, dedupKeysFreed: 0 };
   const today = await databaseDay(db);
-  const oldest = addDays(today, -retentionDays);
+  const kept: string[] = [];
   for (const parent of DAILY_TABLES) {
     const existing = await partitionsOf(db, parent);
+    const days = existing.flatMap((name) => partitionDay(parent, name) ?? []);
+    const oldest = oldestKept(days, today, retentionDays);
+    kept.push(oldest);
     for (let ahead = 0; ahead <= daysAhead; ahead += 1) {
       const day = addDays(today, ahead);
       const name = partitionName(parent, day);
@@ -74,8 +81,17 @@ export async function maintainPartitions(
     }
     done.rowsDeleted += await deleteInBatches(db, `${parent.name}_default`, parent.at, oldest);
   }
-  done.dedupKeysFreed = await deleteInBatches(db, 'effect_dedup', 'done_at', oldest);
+  done.dedupKeysFreed = await deleteInBatches(db, 'effect_dedup', 'done_at', kept.toSorted()[0]!);
   return done;
+}
+
+/** The first day to keep, given the days that have a partition. */
+function oldestKept(days: readonly string[], today: string, retentionDays: number): string {
+  const oldest = addDays(today, -retentionDays);
+  const [first] = days.toSorted();
+  if (first === undefined || first >= oldest) return oldest;
+  const isWithoutGap = days.filter((day) => day < today).length === daysBetween(first, today);
+  return isWithoutGap ? oldest : addDays(first, 1);
 }
 
 async function databaseDay(db: Kysely<DB>): Promise<string> {
