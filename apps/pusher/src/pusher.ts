@@ -8,6 +8,7 @@ import type { SlotClasses } from './git/slot-classes.ts';
 import type { Admission } from './http/admission.ts';
 import type { KeyedTurns } from './keyed-turns.ts';
 import type { PusherMetrics } from './pusher-metrics.ts';
+import type { FirstPushes } from './push/first-pushes.ts';
 import type { GovernanceReader } from './push/governance.ts';
 import type { DefinitionReader } from './push/read-definitions.ts';
 import type { ObjectGuard } from './store/object-guard.ts';
@@ -27,6 +28,7 @@ export interface Pusher {
   admission: Admission;
   /** One commit per repository at a time. */
   commitTurns: KeyedTurns;
+  firstPushes: FirstPushes;
   definitions: DefinitionReader;
   governance: GovernanceReader;
   /** Git makes the nonces of push certificates with it. */

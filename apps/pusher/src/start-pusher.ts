@@ -17,6 +17,7 @@ import { KeyedTurns } from './keyed-turns.ts';
 import { createPusherMetrics } from './pusher-metrics.ts';
 import type { Pusher } from './pusher.ts';
 import { nonceSeed } from './push/certificate-nonce.ts';
+import { FirstPushes } from './push/first-pushes.ts';
 import { GovernanceReader } from './push/governance.ts';
 import { DefinitionReader } from './push/read-definitions.ts';
 import type { Settings } from './settings.ts';
@@ -94,6 +95,7 @@ export async function startPusher(settings: Settings, log: Logger): Promise<Runn
       slots: createSlotClasses({ max: settings.gitProcesses, waitMs: SLOT_WAIT_MS }),
       admission: createAdmission(settings, (limit) => metrics.refusals.inc({ reason: limit })),
       commitTurns: new KeyedTurns(),
+      firstPushes: new FirstPushes({ db, log }),
       definitions: new DefinitionReader(),
       governance: new GovernanceReader(),
       nonceSeed: nonceSeed(key),

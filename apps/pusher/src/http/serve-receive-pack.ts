@@ -112,29 +112,33 @@ export async function serveReceivePack(
     pusher.metrics.refusals.inc({ reason: 'quota' });
     return await refuseEach(quotaFault);
   }
+  const take = async (): Promise<void> => {
+    const limit = await packLimit(target, pusher.settings);
+    const bytes = slots.hasRoom ? opening.bytes : await readAhead(body, opening.bytes);
+    const release = await slots.take(address.repoId, countedAccount(caller)).catch(asHttpError);
+    if (release instanceof HttpError) {
+      countRefusal(pusher.metrics, release.status);
+      return await refuseEach(release.message);
+    }
+    try {
+      await receive(pusher, {
+        address,
+        target,
+        caller,
+        repoQuota,
+        admission,
+        preamble,
+        input: limitPack(concat(bytes, body), { preambleBytes: preamble.bytes, limit }),
+        response,
+      });
+    } finally {
+      release();
+    }
+    dropRest(request);
+  };
+  if (target.isFirst) return await pusher.firstPushes.run({ ...target, repoId: address.repoId }, take);
   await ensureRepoFolder(target.folder, address.repoId, target.objectFormat);
-  const limit = await packLimit(target, pusher.settings);
-  const bytes = slots.hasRoom ? opening.bytes : await readAhead(body, opening.bytes);
-  const release = await slots.take(address.repoId, countedAccount(caller)).catch(asHttpError);
-  if (release instanceof HttpError) {
-    countRefusal(pusher.metrics, release.status);
-    return await refuseEach(release.message);
-  }
-  try {
-    await receive(pusher, {
-      address,
-      target,
-      caller,
-      repoQuota,
-      admission,
-      preamble,
-      input: limitPack(concat(bytes, body), { preambleBytes: preamble.bytes, limit }),
-      response,
-    });
-  } finally {
-    release();
-  }
-  dropRest(request);
+  await take();
 }
 
 /** What a client may be told; everything else is thrown on. */

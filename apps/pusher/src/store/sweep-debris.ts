@@ -44,15 +44,24 @@ export async function sweepDebris(
 ): Promise<number> {
   let removed = await sweep(join(dataDir, 'hooks'), UNFINISHED_HOOKS, olderThanMs);
   const root = join(dataDir, 'repos');
-  for (const shard of await entries(root)) {
+  for (const shard of await entries(root))
     removed += await sweep(join(root, shard), UNFINISHED_REPO, olderThanMs);
-    for (const repo of await entries(join(root, shard))) {
-      signal.throwIfAborted();
-      const folder = join(root, shard, repo);
-      if (await isOwn(folder)) removed += await sweepRepo(folder, olderThanMs);
-    }
+  for await (const folder of ownFolders(dataDir)) {
+    signal.throwIfAborted();
+    removed += await sweepRepo(folder, olderThanMs);
   }
   return removed;
+}
+
+/** The folders of all repositories that are in the data folder itself. */
+export async function* ownFolders(dataDir: string): AsyncGenerator<string, void, undefined> {
+  const root = join(dataDir, 'repos');
+  for (const shard of await entries(root)) {
+    for (const name of await entries(join(root, shard))) {
+      const folder = join(root, shard, name);
+      if (await isOwn(folder)) yield folder;
+    }
+  }
 }
 
 /** Whether a repository's folder is in the data folder itself, and not a link to where somebody else keeps it. */

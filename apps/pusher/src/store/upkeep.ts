@@ -6,6 +6,7 @@ import { repoFolder } from '../git/repo-folder.ts';
 import type { Pusher } from '../pusher.ts';
 import { listPacks } from './list-packs.ts';
 import { maintainRepo, type MaintenanceContext, type MaintenanceReport } from './maintain-repo.ts';
+import { sweepUnborn } from './remove-unborn.ts';
 import { isOwn, sweepDebris } from './sweep-debris.ts';
 
 const HOUR_MS = 60 * 60 * 1000;
@@ -61,9 +62,12 @@ export class Upkeep {
   }
 
   async #sweep(): Promise<void> {
-    const { log, settings } = this.#pusher;
-    const removed = await sweepDebris(settings.dataDir, this.#debrisMs, this.#stop.signal);
+    const { db, log, settings } = this.#pusher;
+    const { signal } = this.#stop;
+    const removed = await sweepDebris(settings.dataDir, this.#debrisMs, signal);
     if (removed > 0) log.info({ event: 'debris_swept', removed });
+    const unborn = await sweepUnborn(db, { dataDir: settings.dataDir, olderThanMs: this.#debrisMs, signal });
+    if (unborn > 0) log.info({ event: 'unborn_swept', removed: unborn });
   }
 
   /** An upload or a repack of another process on this disk may be as old as it may become. */
