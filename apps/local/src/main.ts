@@ -17,6 +17,7 @@ const say = (line: string): void => void process.stderr.write(`${line}\n`);
 let services: RunningServices | undefined;
 const interrupted = onInterrupt(() => {
   say('Stopping at once.');
+  process.exitCode = 130;
   services?.kill();
 });
 try {

@@ -65,6 +65,8 @@ export async function startServices(options: ServiceOptions): Promise<RunningSer
   };
   const following = setInterval(follow, FOLLOW_EVERY_MS);
   const ended = once(turbo, 'exit').then(() => {
+    // A turbo that was killed leaves its tasks running, at the address that the next start needs.
+    killTree(turbo.pid!);
     clearInterval(following);
     follow();
     return follower.tail();

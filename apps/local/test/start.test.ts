@@ -1,8 +1,10 @@
 import { execFile } from 'node:child_process';
+import { randomInt } from 'node:crypto';
 import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { once } from 'node:events';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import {
   commitFiles,
@@ -128,6 +130,27 @@ test.runIf(isLinux)(
   300_000,
 );
 
+test.runIf(isLinux)(
+  'a task runner that is killed takes its services with it, and the next start has their port',
+  async () => {
+    const port = await freePort();
+    const state = join(folder.path, 'sluice');
+    await using first = start(port);
+    await first.waitForOutput(/Sluice runs\./, START_MS);
+    const runner = processesOf(state).find((line) => /^\d+ \S+\/turbo run start/.test(line));
+    process.kill(Number(runner?.split(' ')[0]), 'SIGKILL');
+    expect(await first.exited(60_000)).toEqual({ code: 1, signal: null });
+    expect(first.output()).toContain('The services ended by themselves');
+    await expect.poll(() => processesOf(state), { timeout: 60_000, interval: 100 }).toEqual([]);
+
+    await using second = start(port);
+    await second.waitForOutput(/Sluice runs\./, START_MS);
+    second.signal('SIGTERM');
+    expect((await second.exited(60_000)).code).toBe(0);
+  },
+  300_000,
+);
+
 test('a taken port is said at once, with what to do', async () => {
   const taken = createServer().listen(0, '127.0.0.1');
   await once(taken, 'listening');
@@ -174,3 +197,38 @@ test('an effect that runs on after Ctrl-C is handed back before anything kills i
   const log = readFileSync(join(folder.path, 'sluice', 'services.log'), 'utf8');
   expect(log).toContain('"handed_back":1');
 }, 300_000);
+
+test.runIf(isLinux)(
+  'a second Ctrl-C ends everything at once, an effect that ignores signals included',
+  async () => {
+    const port = await freePort();
+    // No other process of the machine sleeps that long.
+    const seconds = `30${randomInt(1e8, 1e9)}`;
+    const git = await makeRepo(join(folder.path, 'repo'));
+    await commitFiles(git, { 'a.txt': 'a' });
+    await defineEffect(
+      git,
+      'deaf',
+      `on: ['refs/heads/*']\nrun: trap '' INT TERM; echo started; sleep ${seconds}; sleep ${seconds}\n`,
+    );
+    await using app = start(port);
+    await app.waitForOutput(/Sluice runs\./, START_MS);
+    await git(['push', '--quiet', `http://127.0.0.1:${port}/a.git`, 'main', 'refs/meta/effects/deaf']);
+    await expect.poll(() => processesOf(seconds), { timeout: 60_000, interval: 100 }).not.toEqual([]);
+
+    app.signal('SIGINT');
+    await app.waitForOutput(/Stopping: no new work/);
+    // Two signals within half a second are one key press.
+    await sleep(600);
+    app.signal('SIGINT');
+    expect(await app.exited(60_000)).toEqual({ code: 130, signal: null });
+    expect(app.output()).toContain('Stopping at once.');
+    expect(app.output()).not.toMatch(/\n\s+at /);
+    const log = readFileSync(join(folder.path, 'sluice', 'services.log'), 'utf8');
+    // It would have been handed back when the grace was over.
+    expect(log).not.toContain('"handed_back"');
+    for (const of of [seconds, join(folder.path, 'sluice')])
+      await expect.poll(() => processesOf(of), { timeout: 60_000, interval: 100 }).toEqual([]);
+  },
+  300_000,
+);
