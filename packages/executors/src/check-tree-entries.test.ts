@@ -56,6 +56,21 @@ describe('createTreeChecker', () => {
     expect(() => checkAll([tree('d'), tree('d/.git')])).toThrow("git's own");
   });
 
+  it('refuses a path that the system has no name for, and takes the longest that it has', () => {
+    const folders = Array.from({ length: 39 }, (_, depth) =>
+      Array(depth + 1)
+        .fill('d'.repeat(99))
+        .join('/'),
+    );
+    const check = createTreeChecker({ entriesMax: 100, bytesMax: 1000 });
+    folders.forEach((path) => check(tree(path)));
+    const deepest = folders.at(-1)!;
+    check(entry(`${deepest}/${'f'.repeat(4095 - deepest.length - 1)}`));
+    expect(() => check(entry(`${deepest}/${'f'.repeat(4095 - deepest.length)}`))).toThrow(
+      'longer than a path',
+    );
+  });
+
   it('refuses unknown modes, too many entries and too many bytes', () => {
     expect(() => checkAll([entry('a', { mode: '010644' })])).toThrow('unknown mode');
     expect(() => checkAll(Array.from({ length: 11 }, (_, i) => entry(`f${i}`)))).toThrow('limit of 10');

@@ -8,15 +8,20 @@ export interface TreeEntry {
   path: string;
 }
 
+/** The beginning of a longer path says enough. */
+const SHOWN_BYTES_MAX = 300;
+
 /** A tree that must not be written to a disk. */
 export class UnsafeTreeError extends Error {
   constructor(path: string, what: string) {
-    super(
-      `the tree cannot be checked out: ${JSON.stringify(Buffer.from(path, 'latin1').toString())} ${what}`,
-    );
+    const shown = Buffer.from(path.slice(0, SHOWN_BYTES_MAX), 'latin1').toString();
+    super(`the tree cannot be checked out: ${JSON.stringify(shown)} ${what}`);
     this.name = 'UnsafeTreeError';
   }
 }
+
+/** A longer path has no name for the system, a NUL at its end included. */
+const PATH_BYTES_MAX = 4095;
 
 export interface TreeLimits {
   entriesMax: number;
@@ -37,6 +42,8 @@ export function createTreeChecker({ entriesMax, bytesMax }: TreeLimits): (entry:
     if (isGitFolder(name)) throw new UnsafeTreeError(path, "would be taken for git's own folder");
     if (Buffer.byteLength(name, 'latin1') > 255)
       throw new UnsafeTreeError(path, 'is longer than a file name may be');
+    if (Buffer.byteLength(path, 'latin1') > PATH_BYTES_MAX)
+      throw new UnsafeTreeError(path, `is longer than a path may be, ${PATH_BYTES_MAX} bytes`);
     if (seen.has(path)) throw new UnsafeTreeError(path, 'is there twice');
     // Listings print a name that holds a slash like a path; but then its first part is not a folder listed before.
     if (slash !== -1 && seen.get(parent) !== 'tree')

@@ -1,6 +1,7 @@
 import { mkdtemp, readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { createTreeChecker, UnsafeTreeError, type TreeEntry, type TreeLimits } from './check-tree-entries.ts';
+import { checkListing } from './check-listing.ts';
+import { UnsafeTreeError, type TreeLimits } from './check-tree-entries.ts';
 import { createGitDir } from './create-git-dir.ts';
 import { GitError, runGit, type GitCommand } from './run-git.ts';
 
@@ -40,9 +41,7 @@ export async function materialiseTree(options: MaterialiseOptions): Promise<void
   };
   try {
     await createGitDir(privateDir, treeOid.length === 64 ? 'sha256' : 'sha1');
-    const check = createTreeChecker(limits);
-    const listing = await listTree({ ...bounds, treeOid });
-    for (const line of listing.split('\0')) if (line !== '') check(parseEntry(line));
+    await checkListing(await listTree({ ...bounds, treeOid }), limits);
     await runGit({ ...bounds, args: ['read-tree', treeOid] });
     await runGit({ ...bounds, args: ['checkout-index', '--all', '--quiet'] });
   } finally {
@@ -68,15 +67,4 @@ async function listTree({
     if (!(error instanceof GitError && error.isTooLong)) throw error;
     throw new UnsafeTreeError('/', `has more names than fit into ${LISTING_BYTES_MAX} bytes`);
   }
-}
-
-function parseEntry(line: string): TreeEntry {
-  const match = /^(\d{6}) (\w+) [0-9a-f]+ +(\d+|-)\t/.exec(line);
-  if (match === null) throw new UnsafeTreeError(line, 'is a line that git should not print');
-  return {
-    mode: match[1]!,
-    kind: match[2]!,
-    size: Number(match[3]!.replace('-', '0')),
-    path: line.slice(match[0].length),
-  };
 }
