@@ -4,7 +4,7 @@ import { globSync } from 'node:fs';
 import { connect } from 'node:net';
 import { commitFiles, defineEffect, gitIn, makeRepo } from '@sluice/testkit';
 import { expect, test, vi } from 'vitest';
-import { encodePkt } from '../src/wire/pkt-line.ts';
+import { encodePkt, FLUSH } from '../src/wire/pkt-line.ts';
 import { EMPTY_PACK, preamble, send, sendPush } from './raw-push.ts';
 import { usePusher } from './use-pusher.ts';
 
@@ -165,4 +165,34 @@ test('uploads that announce themselves and fall silent keep nobody from pushing'
   await vi.waitFor(() => expect(globSync(quarantine)).toHaveLength(1), { timeout: 20_000, interval: 20 });
   await work(['push', '--quiet', `${url}/heard.git`, 'main']);
   for (const socket of silent) socket.destroy();
+});
+
+test('a fetch that falls silent in a long request keeps nobody from fetching, and is let go when another long one waits', async () => {
+  const { url } = await pusher.start({ SLUICE_GIT_PROCESSES: '3' });
+  const remote = `${url}/long.git`;
+  const work = await makeRepo(`${pusher.folder}/work`);
+  const commit = await commitFiles(work, { 'a.txt': 'one' });
+  await work(['push', '--quiet', remote, 'main']);
+  const haves = Array.from({ length: 3000 }, () => encodePkt(`have ${randomBytes(20).toString('hex')}\n`));
+  const body = Buffer.concat([encodePkt(`want ${commit}\n`), FLUSH, ...haves, encodePkt('done\n')]);
+  const ask = (bytes: Buffer): { answer: () => string } & Disposable => {
+    const socket = connect(Number(new URL(url).port), '127.0.0.1');
+    let answer = '';
+    socket.setEncoding('latin1').on('data', (text: string) => (answer += text));
+    socket.on('error', () => {});
+    socket.write(
+      `POST /long.git/git-upload-pack HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/x-git-upload-pack-request\r\nContent-Length: ${body.length}\r\n\r\n`,
+    );
+    socket.write(bytes);
+    return { answer: () => answer, [Symbol.dispose]: () => socket.destroy() };
+  };
+  // More than is in memory of a request that has no place among the long ones.
+  using silent = ask(body.subarray(0, 100_000));
+  await gitIn(pusher.folder)(['clone', '--quiet', remote, 'clone']);
+  expect(silent.answer()).toBe('');
+  using patient = ask(body);
+  const bound = { timeout: 20_000, interval: 20 };
+  await vi.waitFor(() => expect(patient.answer()).toContain('PACK'), bound);
+  await vi.waitFor(() => expect(silent.answer()).toContain('408 '), bound);
+  expect(silent.answer()).toContain('next to nothing while others waited');
 });

@@ -10,12 +10,21 @@ export interface SlotClasses {
   readonly pushes: GitSlots;
   /** Everything on a claim's URL. */
   readonly results: GitSlots;
+  /** Fetches whose request is long: it is in memory from before they have their turn until git has answered it. */
+  readonly longRequests: GitSlots;
 }
 
-/** Divides `max` processes (at least 3): an eighth for results, the rest in halves. */
+/** Divides `max` git processes (at least 3): an eighth for results, the rest in halves. */
 export function createSlotClasses({ max, waitMs }: { max: number; waitMs: number }): SlotClasses {
   const results = Math.max(1, Math.round(max / 8));
   const pushes = Math.max(1, Math.floor((max - results) / 2));
   const slots = (count: number): GitSlots => new GitSlots({ max: count, waitMs });
-  return { reads: slots(max - results - pushes), pushes: slots(pushes), results: slots(results) };
+  const reads = max - results - pushes;
+  return {
+    reads: slots(reads),
+    pushes: slots(pushes),
+    results: slots(results),
+    // As many as can have their turn: who sends one slowly keeps nobody else waiting.
+    longRequests: slots(reads),
+  };
 }

@@ -91,8 +91,16 @@ export class ClientGone extends Error {
   }
 }
 
+/** Whatever the number of requests, so much of each may be in memory. */
+const SMALL_BYTES = 64 * 1024;
+
+export interface WholeBodyLimits extends BodyLimits {
+  /** Awaited once, before what goes beyond 64 KiB is read: a few bytes of gzip may be many, and many such requests come. */
+  beforeMore: () => Promise<void>;
+}
+
 /** Reads a whole body into memory, inflated if the client compressed it; both sizes are limited. */
-export async function readWholeBody(request: IncomingMessage, limits: BodyLimits): Promise<Buffer> {
+export async function readWholeBody(request: IncomingMessage, limits: WholeBodyLimits): Promise<Buffer> {
   const body = readBody(request, limits);
   const encoding = request.headers['content-encoding'] ?? 'identity';
   if (encoding !== 'gzip' && encoding !== 'x-gzip') return await collect(body, limits);
@@ -113,10 +121,12 @@ export async function readWholeBody(request: IncomingMessage, limits: BodyLimits
   }
 }
 
-async function collect(chunks: AsyncIterable<Buffer>, limits: BodyLimits): Promise<Buffer> {
+async function collect(chunks: AsyncIterable<Buffer>, limits: WholeBodyLimits): Promise<Buffer> {
   const parts: Buffer[] = [];
   let bytes = 0;
   for await (const chunk of chunks) {
+    const isLarge = bytes <= SMALL_BYTES && bytes + chunk.length > SMALL_BYTES;
+    if (isLarge) await limits.beforeMore();
     bytes += chunk.length;
     if (bytes > limits.bytesMax) {
       throw new HttpError(413, `expected at most ${limits.bytesMax} bytes after inflating, got more`);

@@ -16,21 +16,46 @@ import type { RepoAddress } from './route.ts';
 /** A list of wants and haves; it grows with the refs on both sides, never with the size of the repository. */
 const REQUEST_BYTES_MAX = 32 * 1024 * 1024;
 
+interface Fetch {
+  address: RepoAddress;
+  account: string | null;
+  protocol: string | undefined;
+}
+
 /** Answers one request of a fetch or clone. */
 export async function serveUploadPack(
   pusher: Pusher,
-  {
-    address,
-    account,
-    protocol,
-  }: { address: RepoAddress; account: string | null; protocol: string | undefined },
+  fetch: Fetch,
   request: IncomingMessage,
   response: ServerResponse,
 ): Promise<void> {
   requireContentType(request, 'application/x-git-upload-pack-request');
   requireEncoding(request, 'identity', 'gzip', 'x-gzip');
+  const { idleMs, uploadMs } = pusher.settings;
+  const { longRequests } = pusher.slots;
+  let release: (() => void) | undefined;
+  try {
+    const body = await readWholeBody(request, {
+      bytesMax: REQUEST_BYTES_MAX,
+      idleMs,
+      totalMs: uploadMs,
+      isWanted: () => release !== undefined && longRequests.isWanted,
+      beforeMore: async () => {
+        release = await longRequests.take(fetch.address.repoId, fetch.account);
+      },
+    });
+    await serve(pusher, { ...fetch, body }, response);
+  } finally {
+    release?.();
+  }
+}
+
+async function serve(
+  pusher: Pusher,
+  { address, account, protocol, body }: Fetch & { body: Buffer },
+  response: ServerResponse,
+): Promise<void> {
   const { idleMs, uploadMs, gitMemoryBytesMax } = pusher.settings;
-  const body = await readWholeBody(request, { bytesMax: REQUEST_BYTES_MAX, idleMs, totalMs: uploadMs });
   const release = await pusher.slots.reads.take(address.repoId, account);
   try {
     // It may have left while it waited in line.
