@@ -36,6 +36,8 @@ const PASSED_ON = new Set(
 );
 
 const OUTPUT_BYTES_MAX = 32 * 1024 * 1024;
+/** How long after git's end its pipes may stay open. */
+const DRAIN_MS_MAX = 500;
 
 /** git, as the person would run it in `cwd`. */
 export function createGit(cwd: string, env: Readonly<Record<string, string | undefined>>): Git {
@@ -94,6 +96,13 @@ async function runGit(
   const ended = Promise.withResolvers<number>();
   child.on('error', ended.reject);
   child.on('close', (code) => ended.resolve(code ?? 1));
+  // What ssh, an askpass or a credential helper left in the background may hold the pipes open for ever.
+  let draining: NodeJS.Timeout | undefined;
+  const close = (): void => [child.stdout, child.stderr].forEach((pipe) => pipe.destroy());
+  child.on('exit', () => {
+    // Only after one more look at the pipes: what git wrote is in them, however long this process stood still.
+    draining = setTimeout(() => setImmediate(close), DRAIN_MS_MAX);
+  });
   try {
     const code = await ended.promise;
     return {
@@ -104,5 +113,7 @@ async function runGit(
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
     throw new CommandError('git was not found', 'Install git 2.39 or newer, or put it on the PATH.');
+  } finally {
+    clearTimeout(draining);
   }
 }

@@ -1,7 +1,7 @@
 import { execFile } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';
-import { chmod, mkdtemp, realpath, rm, symlink, writeFile } from 'node:fs/promises';
+import { chmod, mkdtemp, readFile, realpath, rm, symlink, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -158,6 +158,27 @@ describe('sluice effect', () => {
       expect(code).toBe(1);
       expect(stderr).toMatch(/^sluice: the remote .* did not answer: /);
       expect(stdout + stderr).not.toContain('s3cr3t-token');
+    }
+  });
+
+  it('ends when git has ended, though a process that git started holds its output open', async () => {
+    await cli('effect', 'add', 'build', await definition(BUILD));
+    // As a wrapper for ssh that starts an agent, or keeps a connection for the next time.
+    const pid = join(folder, 'agent.pid');
+    const ssh = join(folder, 'ssh');
+    await writeFile(ssh, `#!/bin/sh\nsleep 600 &\necho $! > ${pid}\nshift\nexec sh -c "$1"\n`, {
+      mode: 0o755,
+    });
+    const through = { ...env, GIT_SSH_COMMAND: ssh, GIT_SSH_VARIANT: 'simple' };
+    try {
+      const listed = await runCli(['effect', 'list', '--remote', `host:${bare}`], {
+        cwd: clone,
+        env: through,
+      });
+      expect(listed).toMatchObject({ code: 0, stderr: '', stdout: expect.stringContaining('make test') });
+      process.kill(Number(await readFile(pid, 'utf8')), 0);
+    } finally {
+      process.kill(Number(await readFile(pid, 'utf8')), 'SIGKILL');
     }
   });
 
