@@ -52,6 +52,10 @@ export const ERROR_CATALOGUE = {
     summary: 'There is no git on the PATH, or it is too old.',
     next: 'Install git 2.34 or newer and start again.',
   },
+  ssh_keygen_unusable: {
+    summary: 'ssh-keygen, which checks signatures, is not on the PATH, too old, or gave no answer in time.',
+    next: 'Install OpenSSH 8.2 or newer and try again; if it is installed, the machine was too busy.',
+  },
   schema_out_of_date: {
     summary: 'The database lacks migrations that this version needs, or has newer ones than it knows.',
     next: 'Run sluice migrate with the newest version in use, then start again.',

@@ -25,6 +25,6 @@ export async function isSignedBy(certificate: PushCertificate, key: string): Pro
   try {
     return await sshKeygenVerifies(certificate, key);
   } catch (error) {
-    throw unavailable('ssh-keygen could not be started', error);
+    throw unavailable('ssh-keygen could not check the signature', error);
   }
 }
