@@ -35,7 +35,7 @@ export async function showOp(terminal: Terminal, push: string, options: ShowOpti
     if (options.raw === true) return bytesOfRecord(logged);
     if (options.edits === true) return encodeEdits(formatOf(logged.pushId), logged.edits);
     if (options.certificate === true) return await readCertificate(db, repoId, logged);
-    return describe(repoId, logged, await readServerKeys(db));
+    return await describe(repoId, logged, await readServerKeys(db));
   });
   terminal.stdout.write(output);
 }
@@ -77,7 +77,7 @@ async function findPush(db: Kysely<DB>, push: string): Promise<{ repoId: string;
   throw new CommandError(`push ${push} is gone`, 'Try again.');
 }
 
-function describe(repoId: string, push: LoggedPush, keys: readonly RegisteredKey[]): string {
+async function describe(repoId: string, push: LoggedPush, keys: readonly RegisteredKey[]): Promise<string> {
   const { noEffects, pushOptions } =
     push.body === null ? { noEffects: null, pushOptions: [] } : requestOf(push.body);
   const facts: [string, string][] = [
@@ -90,7 +90,7 @@ function describe(repoId: string, push: LoggedPush, keys: readonly RegisteredKey
     ...(push.certOid === null ? [] : [['certificate', push.certOid] as [string, string]]),
     ...pushOptions.map((option): [string, string] => ['push option', option]),
     ...(noEffects === null ? [] : [['no effects', noEffects] as [string, string]]),
-    ['record', judge(push, keys)],
+    ['record', await judge(push, keys)],
   ];
   const edits = push.edits.map(({ name, oldOid, newOid }) => [name, oldOid ?? 'none', newOid ?? 'none']);
   return [
@@ -100,9 +100,9 @@ function describe(repoId: string, push: LoggedPush, keys: readonly RegisteredKey
   ].join('');
 }
 
-function judge({ pushId, body }: LoggedPush, keys: readonly RegisteredKey[]): string {
+async function judge({ pushId, body }: LoggedPush, keys: readonly RegisteredKey[]): Promise<string> {
   if (body === null) return 'none; it was recorded by its id only';
-  const check = verifyOpRecord({ pushId, body, trustedKeys: keys.map((key) => key.publicKey) });
+  const check = await verifyOpRecord({ pushId, body, trustedKeys: keys.map((key) => key.publicKey) });
   if (check.status === 'invalid') return `bad: ${check.reason}`;
   const key = keys.find(({ publicKey }) => publicKey === check.publicKey);
   return `good, signed by ${key?.fingerprint ?? check.publicKey}`;

@@ -102,7 +102,9 @@ async function verifyRepo(
       trustedKeys,
       signal,
       alsoCheck: (inside, push, refs) => signed.check(inside, push, refs),
-      onProgress: ({ records, total }) => progress.show(`${repoId}: ${records} of ${total} pushes`),
+      alsoSigned: (outside, push) => signed.checkSignature(outside, push),
+      onProgress: ({ step, records, total }) =>
+        progress.show(`${repoId}: ${step === 'log' ? '' : 'signatures of '}${records} of ${total} pushes`),
     });
   } catch (error) {
     if (!signal.aborted) throw error;

@@ -2,7 +2,14 @@ import { execFileSync } from 'node:child_process';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { table } from '@sluice/db';
-import { commitPush, loadServerKey, lockRepo, registerServerKey, type ServerKey } from '@sluice/ref-store';
+import {
+  commitPush,
+  loadServerKey,
+  lockRepo,
+  registerServerKey,
+  retireServerKey,
+  type ServerKey,
+} from '@sluice/ref-store';
 import { makeTempFolder, useTempFolder, useTestDatabase } from '@sluice/testkit';
 import { sql, type RawBuilder } from 'kysely';
 import { beforeAll, describe, expect, it, vi } from 'vitest';
@@ -30,92 +37,39 @@ beforeAll(async () => {
 async function makePushes(
   repoId: string,
   count: number,
-  more: { noEffects?: string; pushOptions?: string[] } = {},
+  {
+    signWith = key,
+    from = 0,
+    ...more
+  }: { noEffects?: string; pushOptions?: string[]; signWith?: ServerKey; from?: number } = {},
 ): Promise<string[]> {
   const pushIds: string[] = [];
   while (pushIds.length < count) {
     await database.db.transaction().execute(async (trx) => {
-      for (let n = pushIds.length; n < Math.min(count, pushIds.length + 100); n = pushIds.length) {
+      for (let left = Math.min(100, count - pushIds.length); left > 0; left--) {
+        const n = from + pushIds.length;
         const repo = await lockRepo(trx, { repoId, create: { objectFormat: 'sha1' } });
         const names = [`refs/heads/b${n % 10}`, ...(n % 7 === 0 ? [`refs/tags/t${n}`] : [])];
         const outcome = await commitPush(trx, {
           repo: repo!,
           edits: names.map((name) => ({ name, expect: 'any', to: oidOf(n + 1) })),
           signer: n % 2 === 0 ? 'ada' : null,
-          key,
+          key: signWith,
           ...more,
         });
         if (outcome.status !== 'committed') throw new Error(outcome.status);
         pushIds.push(outcome.pushId);
-        if (pushIds.length % 100 === 0) return;
       }
     });
   }
   return pushIds;
 }
 
+async function change(statements: readonly RawBuilder<unknown>[]): Promise<void> {
+  for (const statement of statements) await statement.execute(database.db);
+}
+
 describe('sluice op verify', () => {
-  it('passes a thousand pushes, and names the first record that a change by hand leaves without a fit', async () => {
-    const { db } = database;
-    const repoId = 'verify/api';
-    const pushIds = await makePushes(repoId, 1000);
-    const whole = { code: 0, stdout: `${repoId}: 1000 pushes, all fits\n`, stderr: '' };
-    expect(await cli('op', 'verify', repoId)).toEqual(whole);
-
-    const setNumbers = (numbers: Record<number, bigint>) => [
-      sql`alter table ${table('op_record')} drop constraint op_record_seq_is_unique`,
-      ...Object.entries(numbers).map(
-        ([n, seq]) =>
-          sql`update ${table('op_record')} set seq = ${seq} where push_id = ${pushIds[Number(n)]}`,
-      ),
-      sql`alter table ${table('op_record')} add constraint op_record_seq_is_unique unique (repo_id, seq)`,
-    ];
-    const tampering: [RawBuilder<unknown>[], string, RawBuilder<unknown>[]][] = [
-      [
-        [
-          sql`update ${table('op_record')} set body = set_byte(body, 60, get_byte(body, 60) # 1) where push_id = ${pushIds[700]}`,
-        ],
-        `push ${pushIds[700]}: the bytes do not hash to the push id`,
-        [
-          sql`update ${table('op_record')} set body = set_byte(body, 60, get_byte(body, 60) # 1) where push_id = ${pushIds[700]}`,
-        ],
-      ],
-      [
-        [
-          sql`update ${table('ref')} set oid = ${oidOf(7)} where repo_id = ${repoId} and name = 'refs/heads/b3'`,
-        ],
-        'the value of refs/heads/b3 is not what the log says',
-        [
-          sql`update ${table('ref')} set oid = ${oidOf(994)} where repo_id = ${repoId} and name = 'refs/heads/b3'`,
-        ],
-      ],
-      [
-        [sql`update ${table('reflog')} set new_oid = ${oidOf(7)} where push_id = ${pushIds[503]}`],
-        `push ${pushIds[503]}: its edits or certificate differ from the signed ones`,
-        [sql`update ${table('reflog')} set new_oid = ${oidOf(504)} where push_id = ${pushIds[503]}`],
-      ],
-      [
-        setNumbers({ 300: 302n, 301: 301n }),
-        `push ${pushIds[301]}: its parent is not the record before it`,
-        setNumbers({ 300: 301n, 301: 302n }),
-      ],
-      [
-        [sql`delete from ${table('op_record')} where push_id = ${pushIds[400]}`],
-        `push ${pushIds[401]}: expected number 401, got 402: push ${pushIds[400]}, which it names as the one before, is missing`,
-        [],
-      ],
-    ];
-    for (const [changes, first, undo] of tampering) {
-      for (const change of changes) await change.execute(db);
-      const { code, stdout, stderr } = await cli('op', 'verify', repoId);
-      const [heading, problem] = stdout.split('\n');
-      expect([code, problem]).toEqual([1, `  ${first}`]);
-      expect(heading).toMatch(/^verify\/api: (1000|999) pushes$/);
-      expect(stderr).toMatch(/^sluice: 1 of 1 repository does not fit what was signed\n {2}next: /);
-      for (const change of undo) await change.execute(db);
-    }
-  });
-
   it('verifies every repository, and shows a terminal how far it is', async () => {
     await makePushes('verify/bad', 1);
     await sql`delete from ${table('ref')} where repo_id = 'verify/bad'`.execute(database.db);
@@ -125,7 +79,107 @@ describe('sluice op verify', () => {
     expect(stdout).toContain('verify/one: 1 push, all fits\nverify/two: 2 pushes, all fits\n');
     expect(code).toBe(1);
     expect(stderr).toContain('verify/two: 0 of 2 pushes');
+    expect(stderr).toContain('verify/two: signatures of 0 of 2 pushes');
     expect(stderr).toMatch(/\r\u001b\[Ksluice: \d of \d repositories do/);
+  });
+
+  it('passes a thousand pushes, and names a changed byte of a record, of the reflog and of a ref', async () => {
+    const repoId = 'verify/thousand';
+    const pushIds = await makePushes(repoId, 1000);
+    const whole = { code: 0, stdout: `${repoId}: 1000 pushes, all fits\n`, stderr: '' };
+    expect(await cli('op', 'verify', repoId)).toEqual(whole);
+    await change([
+      sql`update ${table('op_record')} set body = set_byte(body, 60, get_byte(body, 60) # 1) where push_id = ${pushIds[700]}`,
+      sql`update ${table('reflog')} set new_oid = 'b' || substr(new_oid, 2) where push_id = ${pushIds[503]}`,
+      sql`update ${table('ref')} set oid = 'b' || substr(oid, 2) where repo_id = ${repoId} and name = 'refs/heads/b4'`,
+    ]);
+    const { code, stdout } = await cli('op', 'verify', repoId);
+    expect([code, stdout.split('\n')]).toEqual([
+      1,
+      [
+        `${repoId}: 1000 pushes`,
+        `  push ${pushIds[503]}: its edits or certificate differ from the signed ones`,
+        `  push ${pushIds[513]}: the old value of refs/heads/b3 is not what the log left`,
+        `  push ${pushIds[700]}: the bytes do not hash to the push id`,
+        '  the value of refs/heads/b4 is not what the log says',
+        '',
+      ],
+    ]);
+  });
+
+  it('names the first record that a change by hand leaves without a fit', async () => {
+    const repoId = 'verify/api';
+    // More than are read at once.
+    const pushIds = await makePushes(repoId, 210);
+    const setNumbers = (numbers: Record<number, bigint>) => [
+      sql`alter table ${table('op_record')} drop constraint op_record_seq_is_unique`,
+      ...Object.entries(numbers).map(
+        ([n, seq]) =>
+          sql`update ${table('op_record')} set seq = ${seq} where push_id = ${pushIds[Number(n)]}`,
+      ),
+      sql`alter table ${table('op_record')} add constraint op_record_seq_is_unique unique (repo_id, seq)`,
+    ];
+    const flipByte = sql`update ${table('op_record')} set body = set_byte(body, 60, get_byte(body, 60) # 1) where push_id = ${pushIds[205]}`;
+    const setSignature = (to: string) =>
+      sql`update ${table('op_record')} set signature = overlay(signature placing ${to} from 60 for 1) where push_id = ${pushIds[77]}`;
+    const { signature } = await database.db
+      .selectFrom('op_record')
+      .select('signature')
+      .where('push_id', '=', pushIds[77]!)
+      .executeTakeFirstOrThrow();
+    const setRef = (oid: string) =>
+      sql`update ${table('ref')} set oid = ${oid} where repo_id = ${repoId} and name = 'refs/heads/b3'`;
+    const setReflog = (oid: string) =>
+      sql`update ${table('reflog')} set new_oid = ${oid} where push_id = ${pushIds[103]}`;
+    const tampering: [RawBuilder<unknown>[], string, RawBuilder<unknown>[]][] = [
+      [[flipByte], `push ${pushIds[205]}: the bytes do not hash to the push id`, [flipByte]],
+      [
+        [setSignature('!')],
+        `push ${pushIds[77]}: its signature differs from the one that it holds`,
+        [setSignature(signature![59]!)],
+      ],
+      [[setRef(oidOf(7))], 'the value of refs/heads/b3 is not what the log says', [setRef(oidOf(204))]],
+      [
+        [setReflog(oidOf(7))],
+        `push ${pushIds[103]}: its edits or certificate differ from the signed ones`,
+        [setReflog(oidOf(104))],
+      ],
+      [
+        setNumbers({ 150: 152n, 151: 151n }),
+        `push ${pushIds[151]}: its parent is not the record before it`,
+        setNumbers({ 150: 151n, 151: 152n }),
+      ],
+      [
+        [sql`delete from ${table('op_record')} where push_id = ${pushIds[120]}`],
+        `push ${pushIds[121]}: expected number 121, got 122: push ${pushIds[120]}, which it names as the one before, is missing`,
+        [],
+      ],
+    ];
+    for (const [changes, first, undo] of tampering) {
+      await change(changes);
+      const { code, stdout, stderr } = await cli('op', 'verify', repoId);
+      const [heading, problem] = stdout.split('\n');
+      expect([code, problem]).toEqual([1, `  ${first}`]);
+      expect(heading).toMatch(/^verify\/api: (210|209) pushes$/);
+      expect(stderr).toMatch(/^sluice: 1 of 1 repository does not fit what was signed\n {2}next: /);
+      await change(undo);
+    }
+  });
+
+  it('names the one record that is signed by a key that nobody registered', async () => {
+    const repoId = 'verify/stranger';
+    await makePushes(repoId, 2);
+    const stranger = await newKey();
+    const [pushId] = await makePushes(repoId, 1, { signWith: stranger, from: 2 });
+    await makePushes(repoId, 2, { from: 3 });
+    expect(await cli('op', 'verify', repoId)).toMatchObject({
+      code: 1,
+      stdout: `${repoId}: 5 pushes\n  push ${pushId}: the record is signed by a key that is not trusted\n`,
+    });
+    await registerServerKey(database.db, stranger);
+    expect(await cli('op', 'verify', repoId)).toMatchObject({ code: 0 });
+    await retireServerKey(database.db, stranger.fingerprint);
+    expect(await cli('op', 'verify', repoId)).toMatchObject({ code: 0 });
   });
 
   it('trusts the keys it is given, and no others', async () => {
@@ -140,12 +194,20 @@ describe('sluice op verify', () => {
   });
 
   it('interrupted, it does not say that all is well', async () => {
-    await makePushes('verify/stop', 1);
-    const stop = new AbortController();
-    stop.abort();
-    const result = await runCli(['op', 'verify', 'verify/stop'], { env: env(), signal: stop.signal });
-    expect(result).toMatchObject({ code: 1, stdout: '' });
-    expect(result.stderr).toMatch(/^sluice: interrupted in verify\/stop/);
+    await makePushes('verify/stop', 2);
+    for (const at of ['0 of 2 pushes', 'signatures of 0 of 2 pushes']) {
+      const stop = new AbortController();
+      const result = await runCli(['op', 'verify', 'verify/stop'], {
+        env: env(),
+        isTTY: true,
+        signal: stop.signal,
+        onOutput: (all) => {
+          if (all.endsWith(`verify/stop: ${at}`)) stop.abort();
+        },
+      });
+      expect(result).toMatchObject({ code: 1, stdout: '' });
+      expect(result.stderr).toContain('sluice: interrupted in verify/stop');
+    }
   });
 
   it.each([

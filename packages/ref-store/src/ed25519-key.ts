@@ -1,4 +1,4 @@
-import { createPrivateKey, createPublicKey, type KeyObject } from 'node:crypto';
+import { createPrivateKey, type KeyObject } from 'node:crypto';
 import { sshString, SshReader } from './ssh-wire.ts';
 
 const TYPE = 'ssh-ed25519';
@@ -7,15 +7,6 @@ const TYPE = 'ssh-ed25519';
 export function ed25519Blob(publicKey: KeyObject): Buffer {
   const { x } = publicKey.export({ format: 'jwk' });
   return Buffer.concat([sshString(TYPE), sshString(Buffer.from(x!, 'base64url'))]);
-}
-
-/** The key of a wire-format blob; throws if it is not an Ed25519 one. */
-export function ed25519PublicKey(blob: Buffer): KeyObject {
-  const reader = new SshReader(blob);
-  if (reader.string().toString() !== TYPE) throw new Error(`The key is not of type ${TYPE}`);
-  const x = reader.string();
-  if (!reader.isAtEnd) throw new Error('The key has bytes after its end');
-  return createPublicKey({ key: { kty: 'OKP', crv: 'Ed25519', x: x.toString('base64url') }, format: 'jwk' });
 }
 
 /** Reads an unencrypted Ed25519 private key, PKCS8 PEM or OpenSSH's own format; throws a plain Error saying why not. */

@@ -1,5 +1,6 @@
 export { checkRefName } from './check-ref-name.ts';
 export { commitPush, type CommitPushOptions, type PushOutcome } from './commit-push.ts';
+export type { LogProblem } from './found-problem.ts';
 export { findPush, type FoundPush } from './find-push.ts';
 export { hashObject, type ObjectKind } from './hash-object.ts';
 export { iteratePushes, type LoggedPush } from './iterate-pushes.ts';
@@ -41,6 +42,7 @@ export { OBJECT_BYTES_MAX, stageObjects } from './stage-objects.ts';
 export { sshKeygenVerifies } from './ssh-keygen.ts';
 export { sweepStaged } from './sweep-staged.ts';
 export { repoFolder } from './repo-folder.ts';
-export { verifyLog, type LogCheck, type LogProblem, type VerifyLogOptions } from './verify-log.ts';
-export { requestOf, verifyOpRecord, type OpRecordCheck } from './verify-op-record.ts';
+export { requestOf } from './read-op-record.ts';
+export { verifyLog, type LogCheck, type VerifyLogOptions } from './verify-log.ts';
+export { verifyOpRecord, type OpRecordCheck } from './verify-op-record.ts';
 export { watchRefs, type WatchRefsOptions } from './watch-refs.ts';

@@ -1,7 +1,10 @@
+import { execFileSync } from 'node:child_process';
+import { chmod, readFile, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { table } from '@sluice/db';
-import { useTestDatabase } from '@sluice/testkit';
+import { makeTempFolder, useTestDatabase } from '@sluice/testkit';
 import { sql, type RawBuilder } from 'kysely';
-import { beforeAll, expect, test } from 'vitest';
+import { beforeAll, expect, onTestFinished, test, vi } from 'vitest';
 import { newKey, oid, push } from '../test/push-fixture.ts';
 import type { ServerKey } from './server-key.ts';
 import { verifyLog } from './verify-log.ts';
@@ -69,6 +72,98 @@ test('what a key signed before it was retired is good, and nothing after', async
   expect((await at(-minute)).problems).toEqual(
     pushIds.map((pushId) => ({ pushId, problem: expect.stringMatching(/a key that was retired at/) })),
   );
+});
+
+/** Makes a program of these lines the only ssh-keygen; `$REAL` is the one that was there. */
+async function replaceSshKeygen(lines: string): Promise<string> {
+  const real = execFileSync('/bin/sh', ['-c', 'command -v ssh-keygen'], { encoding: 'utf8' }).trim();
+  const folder = makeTempFolder();
+  const file = join(folder.path, 'ssh-keygen');
+  await writeFile(file, `#!/bin/sh\nREAL=${real}\nFOLDER=${folder.path}\n${lines}\n`);
+  await chmod(file, 0o755);
+  vi.stubEnv('PATH', `${folder.path}:${process.env['PATH']}`);
+  onTestFinished(() => {
+    vi.unstubAllEnvs();
+    folder[Symbol.dispose]();
+  });
+  return folder.path;
+}
+
+test('whether a signature is good is for ssh-keygen to say, and only for it', async () => {
+  const pushIds = await makeLog('log/judge');
+  await replaceSshKeygen('exit 255');
+  expect((await verify('log/judge')).problems).toEqual(
+    pushIds.map((pushId) => ({ pushId, problem: 'the signature does not match the record' })),
+  );
+  await replaceSshKeygen('exit 1');
+  await expect(verify('log/judge')).rejects.toMatchObject({ code: 'ssh_keygen_unusable' });
+});
+
+test('eight ssh-keygens run at once, and never more', async () => {
+  for (let n = 1; n <= 20; n++) {
+    const edits = [{ name: `refs/heads/b${n}`, expect: 'any', to: oid(1) }];
+    await push(database.db, { repoId: 'log/many', key, edits });
+  }
+  // The first eight wait for each other, and those after them give a ninth the time to begin.
+  const folder = await replaceSshKeygen(`echo start >>$FOLDER/log
+    while [ $(grep -c start $FOLDER/log) -lt 8 ]; do sleep 0.02; done
+    $REAL "$@"; code=$?
+    sleep 0.05
+    echo end >>$FOLDER/log
+    exit $code`);
+  expect(await verify('log/many')).toEqual({ records: 20, problems: [] });
+  let running = 0;
+  let most = 0;
+  for (const line of (await readFile(join(folder, 'log'), 'utf8')).trim().split('\n')) {
+    running += line === 'start' ? 1 : -1;
+    most = Math.max(most, running);
+  }
+  expect([running, most]).toEqual([0, 8]);
+});
+
+test('no snapshot is held while signatures are checked, and a log that changes meanwhile is not whole', async () => {
+  const [, , newest] = await makeLog('log/meanwhile');
+  const inTransaction: number[] = [];
+  const check = await verifyLog(database.db, {
+    repoId: 'log/meanwhile',
+    trustedKeys: [{ publicKey: key.publicKey, retiredAt: null }],
+    alsoCheck: async (_db, { pushId }) => {
+      if (pushId === newest)
+        await sql`delete from ${table('op_record')} where push_id = ${newest}`.execute(database.db);
+      return [];
+    },
+    alsoSigned: async (db) => {
+      const { rows } = await sql<{ pid: number }>`
+        select pid from pg_stat_activity where datname = current_database() and xact_start is not null
+           and pid <> pg_backend_pid() and backend_type = 'client backend'`.execute(db);
+      inTransaction.push(rows.length);
+      return ['also'];
+    },
+  });
+  expect(inTransaction).toEqual([0, 0]);
+  expect(check.problems.map(({ problem }) => problem)).toEqual([
+    'also',
+    'also',
+    '3 pushes were read, but then the signatures of 2: the log was changed meanwhile',
+  ]);
+});
+
+test('problems of rows and of signatures are told in the order of the log', async () => {
+  const [first, second, third] = await makeLog('log/order');
+  await sql`update ${table('op_record')} set signer = 'mallory' where push_id in (${first}, ${third})`.execute(
+    database.db,
+  );
+  await sql`update ${table('op_record')} set body = set_byte(body, 60, 33) where push_id = ${second}`.execute(
+    database.db,
+  );
+  await sql`delete from ${table('ref')} where repo_id = 'log/order'`.execute(database.db);
+  expect((await verify('log/order')).problems).toEqual([
+    { pushId: first, problem: 'its signer differs from the signed one' },
+    { pushId: second, problem: 'the bytes do not hash to the push id' },
+    { pushId: third, problem: 'its signer differs from the signed one' },
+    { pushId: null, problem: 'refs/heads/a is missing; the log says it exists' },
+    { pushId: null, problem: 'refs/tags/caf\u00e9 is missing; the log says it exists' },
+  ]);
 });
 
 type Tampering = (repoId: string, pushIds: string[]) => RawBuilder<unknown>;

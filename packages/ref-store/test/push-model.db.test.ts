@@ -107,7 +107,7 @@ async function checkLog(repoId: string, log: { pushId: string; applied: AppliedE
       .select(['body', 'parent', 'seq'])
       .where('push_id', '=', pushId)
       .executeTakeFirstOrThrow();
-    const check = verifyOpRecord({ pushId, body: record.body!, trustedKeys: [key.publicKey] });
+    const check = await verifyOpRecord({ pushId, body: record.body!, trustedKeys: [key.publicKey] });
     const parent = log[index - 1]?.pushId ?? null;
     expect(check).toMatchObject({ status: 'valid', parent, repoId, seq: BigInt(index + 1), signer: 'alice' });
     expect(record).toMatchObject({ parent, seq: BigInt(index + 1) });

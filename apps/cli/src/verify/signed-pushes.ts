@@ -10,7 +10,6 @@ import {
 } from '@sluice/effect-spec';
 import { readObjects, requestOf, sshKeygenVerifies, type LoggedPush, type Oid } from '@sluice/ref-store';
 import type { Kysely } from 'kysely';
-import { CommandError } from '../command-error.ts';
 import type { RepoObjects } from '../rebuild/repo-objects.ts';
 
 /** What a record has to show for a push that a member signed. */
@@ -47,24 +46,27 @@ export class SignedPushes {
     return this.#unread;
   }
 
-  /** To be called for every push, in the order of the log, with the refs before it. */
-  async check(
-    db: Kysely<DB>,
-    push: LoggedPush,
-    refs: ReadonlyMap<string, Oid>,
-  ): Promise<{ problems: Promise<string[]> }> {
+  /** All but the signature. To be called for every push, in the order of the log, with the refs before it. */
+  async check(db: Kysely<DB>, push: LoggedPush, refs: ReadonlyMap<string, Oid>): Promise<string[]> {
     const signed = await this.#readSigned(db, push);
-    const isSigned = signed !== null && typeof signed !== 'string';
-    const faults = isSigned
-      ? [...faultsOfText(signed, push, refs), ...(await this.#faultsOfKey(db, signed))]
-      : [];
+    const faults = typeof signed === 'string' ? [signed] : [];
+    if (signed !== null && typeof signed !== 'string') {
+      faults.push(...faultsOfText(signed, push, refs), ...(await this.#faultsOfKey(db, signed)));
+    }
     for (const { name, newOid } of push.edits) {
       if (!name.startsWith(MEMBER_PREFIX)) continue;
       if (newOid === null) this.#refs.delete(name);
       else this.#refs.set(name, newOid);
     }
-    if (isSigned) return { problems: withSignature(signed, faults) };
-    return { problems: Promise.resolve(signed === null ? [] : [signed]) };
+    return faults;
+  }
+
+  /** Whether the certificate is signed with the key that it names, if there is one and it can be read. */
+  async checkSignature(db: Kysely<DB>, push: LoggedPush): Promise<string[]> {
+    const signed = await this.#readSigned(db, push);
+    if (signed === null || typeof signed === 'string') return [];
+    const isGood = await sshKeygenVerifies(signed.certificate, signed.key);
+    return isGood ? [] : ['its certificate is not signed with the key that it names'];
   }
 
   /** Null: nobody signed it. A text says why it cannot be what its record says. */
@@ -137,16 +139,4 @@ function oidOf(digits: string): Oid | null {
 
 function isSameList(a: readonly string[], b: readonly string[]): boolean {
   return a.length === b.length && a.every((one, index) => one === b[index]);
-}
-
-async function withSignature({ certificate, key }: Signed, faults: string[]): Promise<string[]> {
-  try {
-    if (await sshKeygenVerifies(certificate, key)) return faults;
-    return [...faults, 'its certificate is not signed with the key that it names'];
-  } catch (error) {
-    throw new CommandError(
-      `ssh-keygen, which checks signatures, could not be started: ${(error as NodeJS.ErrnoException).code}`,
-      'Install OpenSSH 8.2 or newer.',
-    );
-  }
 }
