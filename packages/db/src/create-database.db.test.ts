@@ -27,3 +27,21 @@ test.each(['session', 'transaction'] as const)(
     }
   },
 );
+
+test.each(['session', 'transaction'] as const)(
+  'a session that the server ends costs the query it ran, and not the next one (%s)',
+  async (pooler) => {
+    await using db = createDatabase({
+      connectionString: database.url,
+      applicationName: 'ended',
+      connectionsMax: 1,
+      pooler,
+    });
+    for (let round = 0; round < 5; round += 1) {
+      const ended = sql`select pg_terminate_backend(pg_backend_pid()), pg_sleep(600)`.execute(db);
+      const next = ended.catch(() => sql`select 1 as one`.execute(db));
+      await expect(ended).rejects.toMatchObject({ code: '57P01' });
+      expect((await next).rows).toEqual([{ one: 1 }]);
+    }
+  },
+);

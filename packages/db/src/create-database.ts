@@ -1,6 +1,6 @@
 import { Kysely, PostgresDialect, type LogConfig } from 'kysely';
 import pg from 'pg';
-import { dropWhenSilent } from './drop-when-silent.ts';
+import { dropWhenLost } from './drop-when-lost.ts';
 import { PipeliningDialect } from './one-trip.ts';
 import { prepareMarked } from './prepared.ts';
 import { sluice } from './schema.ts';
@@ -36,7 +36,19 @@ export function createDatabase(options: DatabaseOptions): Kysely<DB> {
     dialect: new Dialect({ pool: createPool(options) }),
     ...(options.log === undefined ? {} : { log: options.log }),
   });
-  return sluice(db);
+  const ours = sluice(db);
+  ourPools.add(ours.getExecutor());
+  return ours;
+}
+
+const ourPools = new WeakSet<object>();
+
+/**
+ * Whether this is what {@link createDatabase} returned: no transaction, no pinned connection, which have executors of
+ * their own, and no pool of a caller's, whose hooks may set up each connection for the one who asked for it.
+ */
+export function isOurPool<T>(db: Kysely<T>): boolean {
+  return ourPools.has(db.getExecutor());
 }
 
 /** The pool behind {@link createDatabase}, for callers that need a raw connection as well. */
@@ -56,7 +68,7 @@ export function createPool(options: DatabaseOptions): pg.Pool {
   // unheard, its error event would end the process. The next statement fails instead.
   pool.on('connect', (client) => {
     client.on('error', () => {});
-    if (options.queryTimeoutMs !== undefined) dropWhenSilent(client);
+    dropWhenLost(client);
     if (options.pooler !== 'transaction') prepareMarked(client);
   });
   return pool;

@@ -1,7 +1,7 @@
 export { assertMigrated } from './assert-migrated.ts';
 export { assertStorable } from './assert-storable.ts';
 export { assertUsable } from './assert-usable.ts';
-export { createDatabase, createPool, type DatabaseOptions } from './create-database.ts';
+export { createDatabase, createPool, isOurPool, type DatabaseOptions } from './create-database.ts';
 export { CHANNELS, listen, type ListenOptions } from './listen.ts';
 export { migrate, migrateDown } from './migrate.ts';
 export { canPipeline, inOneTrip, sendTogether } from './one-trip.ts';
