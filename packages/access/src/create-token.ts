@@ -1,5 +1,7 @@
 import { SluiceError, type DB } from '@sluice/db';
 import { sql, type Kysely } from 'kysely';
+import { tokenIdText } from './find-token.ts';
+import { dateOf, instant } from './instant.ts';
 import { isRepoPattern } from './repo-pattern.ts';
 import { isScope, SCOPES, type Scope } from './scope.ts';
 import { hashToken, newTokenText } from './token-text.ts';
@@ -48,9 +50,14 @@ export async function createToken(db: Kysely<DB>, token: NewToken): Promise<Crea
       expires_at:
         expiresInDays === null ? null : sql<Date>`now() + make_interval(days => ${expiresInDays}::int)`,
     })
-    .returning(['token_id', 'expires_at'])
+    .returning([
+      tokenIdText,
+      instant(sql`expires_at`)
+        .$castTo<string | null>()
+        .as('expires_at'),
+    ])
     .executeTakeFirstOrThrow();
-  return { tokenId: row.token_id, token: text, expiresAt: row.expires_at };
+  return { tokenId: BigInt(row.token_id), token: text, expiresAt: dateOf(row.expires_at) };
 }
 
 function assertAcceptable({ name, repoPattern, scopes, expiresInDays, reposMax = null }: NewToken): void {

@@ -1,8 +1,16 @@
 import type { DB } from '@sluice/db';
-import type { Kysely } from 'kysely';
+import { sql, type Kysely } from 'kysely';
 import type { Scope } from './scope.ts';
 import { standing, type Standing } from './standing.ts';
 import { hashToken, isTokenText } from './token-text.ts';
+
+export const tokenIdText = sql<string>`token_id::text`.as('token_id');
+export const scopesText = sql<string>`array_to_string(scopes, ',')`.as('scopes');
+
+/** The schema admits no others. */
+export function scopesOf(text: string): Scope[] {
+  return text.split(',') as Scope[];
+}
 
 /** A token that exists; whether it opens anything is another question. */
 export interface FoundToken {
@@ -26,16 +34,16 @@ export async function findToken(db: Kysely<DB>, text: string): Promise<FoundToke
   if (!isTokenText(text)) return undefined;
   const row = await db
     .selectFrom('access_token')
-    .select(['token_id', 'name', 'repo_pattern', 'scopes', 'repos_max', standing().as('standing')])
+    .select(['name', 'repo_pattern', 'repos_max', standing().as('standing')])
+    .select([tokenIdText, scopesText])
     .where('token_hash', '=', hashToken(text))
     .executeTakeFirst();
   if (row === undefined) return undefined;
   return {
-    tokenId: row.token_id,
+    tokenId: BigInt(row.token_id),
     name: row.name,
     repoPattern: row.repo_pattern,
-    // The schema admits no other values.
-    scopes: row.scopes as Scope[],
+    scopes: scopesOf(row.scopes),
     reposMax: row.repos_max,
     standing: row.standing,
   };

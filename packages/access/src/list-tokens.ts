@@ -1,7 +1,7 @@
 import type { DB } from '@sluice/db';
-import type { Kysely } from 'kysely';
-import type { FoundToken } from './find-token.ts';
-import type { Scope } from './scope.ts';
+import { sql, type Kysely } from 'kysely';
+import { scopesOf, scopesText, tokenIdText, type FoundToken } from './find-token.ts';
+import { dateOf, instant } from './instant.ts';
 import { standing } from './standing.ts';
 
 export interface ListedToken extends FoundToken {
@@ -14,29 +14,30 @@ export interface ListedToken extends FoundToken {
 export async function listTokens(db: Kysely<DB>, { limit }: { limit: number }): Promise<ListedToken[]> {
   const rows = await db
     .selectFrom('access_token')
+    .select(['name', 'repo_pattern', 'repos_max', standing().as('standing')])
+    .select([tokenIdText, scopesText])
     .select([
-      'token_id',
-      'name',
-      'repo_pattern',
-      'scopes',
-      'repos_max',
-      'created_at',
-      'expires_at',
-      'revoked_at',
+      instant(sql`created_at`).as('created_at'),
+      instant(sql`expires_at`)
+        .$castTo<string | null>()
+        .as('expires_at'),
+      instant(sql`revoked_at`)
+        .$castTo<string | null>()
+        .as('revoked_at'),
     ])
-    .select(standing().as('standing'))
-    .orderBy('token_id', 'desc')
+    // The column: `token_id` alone is the text.
+    .orderBy('access_token.token_id', 'desc')
     .limit(limit)
     .execute();
   return rows.map((row) => ({
-    tokenId: row.token_id,
+    tokenId: BigInt(row.token_id),
     name: row.name,
     repoPattern: row.repo_pattern,
-    scopes: row.scopes as Scope[],
+    scopes: scopesOf(row.scopes),
     reposMax: row.repos_max,
     standing: row.standing,
-    createdAt: row.created_at,
-    expiresAt: row.expires_at,
-    revokedAt: row.revoked_at,
+    createdAt: dateOf(row.created_at),
+    expiresAt: dateOf(row.expires_at),
+    revokedAt: dateOf(row.revoked_at),
   }));
 }

@@ -1,5 +1,6 @@
 import type { DB } from '@sluice/db';
 import { sql, type Kysely } from 'kysely';
+import { dateOf, instant } from './instant.ts';
 
 /**
  * Makes a token open nothing from its next request on. Doing it again changes nothing: the first instant stays. Returns
@@ -13,7 +14,7 @@ export async function revokeToken(
     .updateTable('access_token')
     .set({ revoked_at: sql<Date>`coalesce(revoked_at, now())` })
     .where('token_id', '=', tokenId)
-    .returning(['name', 'revoked_at'])
+    .returning(['name', instant(sql`revoked_at`).as('revoked_at')])
     .executeTakeFirst();
-  return row === undefined ? undefined : { name: row.name, revokedAt: row.revoked_at! };
+  return row === undefined ? undefined : { name: row.name, revokedAt: dateOf(row.revoked_at) };
 }

@@ -1,5 +1,6 @@
 import type { DB } from '@sluice/db';
-import type { Kysely } from 'kysely';
+import { sql, type Kysely } from 'kysely';
+import { dateOf, instant } from './instant.ts';
 import type { Oid } from './oid.ts';
 import type { AppliedEdit } from './ref-edit.ts';
 
@@ -28,7 +29,13 @@ export async function findPush(
   await db.selectFrom('repo').select('repo_id').where('repo_id', '=', repoId).forShare().execute();
   const row = await db
     .selectFrom('op_record')
-    .select(['seq', 'parent', 'signer', 'body', 'created_at'])
+    .select([
+      sql<string>`seq::text`.as('seq'),
+      'parent',
+      'signer',
+      sql<string | null>`encode(body, 'hex')`.as('body'),
+      instant(sql`created_at`).as('created_at'),
+    ])
     .where('repo_id', '=', repoId)
     .where('push_id', '=', pushId)
     .executeTakeFirst();
@@ -45,8 +52,8 @@ export async function findPush(
     seq: BigInt(row.seq),
     parent: row.parent,
     signer: row.signer,
-    body: row.body,
-    createdAt: row.created_at,
+    body: row.body === null ? null : Buffer.from(row.body, 'hex'),
+    createdAt: dateOf(row.created_at),
     applied: edits.map((edit) => ({ name: edit.name, oldOid: edit.old_oid, newOid: edit.new_oid })),
   };
 }

@@ -1,5 +1,6 @@
 import type { DB } from '@sluice/db';
-import type { Kysely } from 'kysely';
+import { sql, type Kysely } from 'kysely';
+import { dateOf, instant } from './instant.ts';
 import type { Oid } from './oid.ts';
 import type { AppliedEdit } from './ref-edit.ts';
 
@@ -28,10 +29,20 @@ export async function* iteratePushes(
   for (let last = after; ;) {
     const rows = await db
       .selectFrom('op_record')
-      .select(['push_id', 'seq', 'parent', 'cert_oid', 'signer', 'signature', 'body', 'created_at'])
+      .select([
+        'push_id',
+        sql<string>`seq::text`.as('seq'),
+        'parent',
+        'cert_oid',
+        'signer',
+        'signature',
+        sql<string | null>`encode(body, 'hex')`.as('body'),
+        instant(sql`created_at`).as('created_at'),
+      ])
       .where('repo_id', '=', repoId)
       .where('seq', '>', last)
-      .orderBy('seq')
+      // The column: `seq` alone is the text.
+      .orderBy('op_record.seq')
       .limit(PAGE_ROWS)
       .execute();
     const pushIds = rows.map((row) => row.push_id);
@@ -44,8 +55,8 @@ export async function* iteratePushes(
         certOid: row.cert_oid,
         signer: row.signer,
         signature: row.signature,
-        body: row.body,
-        createdAt: row.created_at,
+        body: row.body === null ? null : Buffer.from(row.body, 'hex'),
+        createdAt: dateOf(row.created_at),
         edits: edits.get(row.push_id) ?? [],
       };
     }
@@ -62,7 +73,7 @@ async function readEdits(
   if (pushIds.length === 0) return new Map();
   const rows = await db
     .selectFrom('reflog')
-    .select(['push_id', 'name', 'old_oid', 'new_oid', 'created_at'])
+    .select(['push_id', 'name', 'old_oid', 'new_oid', instant(sql`created_at`).as('created_at')])
     .where('repo_id', '=', repoId)
     .where('push_id', 'in', pushIds)
     .orderBy('reflog_id')
@@ -75,7 +86,7 @@ async function readEdits(
         name: row.name,
         oldOid: row.old_oid,
         newOid: row.new_oid,
-        createdAt: row.created_at,
+        createdAt: dateOf(row.created_at),
       })),
     ]),
   );

@@ -1,5 +1,5 @@
 import type { DB } from '@sluice/db';
-import type { Kysely } from 'kysely';
+import { sql, type Kysely } from 'kysely';
 import type { ObjectFormat } from './oid.ts';
 
 export interface KnownRepo {
@@ -16,7 +16,7 @@ export async function* iterateRepos(db: Kysely<DB>): AsyncGenerator<KnownRepo, v
   for (let after = ''; ;) {
     const rows = await db
       .selectFrom('repo')
-      .select(['repo_id', 'object_format', 'refs_version'])
+      .select(['repo_id', 'object_format', sql<string>`refs_version::text`.as('refs_version')])
       .where('repo_id', '>', after)
       .orderBy('repo_id')
       .limit(PAGE_ROWS)

@@ -85,16 +85,16 @@ async function makeRepo(
 interface RepoRow {
   object_format: string;
   head_ref: string;
-  refs_version: bigint | string;
-  op_seq: bigint | string;
+  refs_version: string;
+  op_seq: string;
   op_tip: Oid | null;
-  transaction_seconds: bigint | string;
+  transaction_seconds: string;
 }
 
 function forUpdateQuery(repoId: string): RawBuilder<RepoRow> {
   return sql<RepoRow>`${PREPARED}
-    select object_format, head_ref, refs_version, op_seq, op_tip,
-      extract(epoch from now())::bigint as transaction_seconds
+    select object_format, head_ref, refs_version::text, op_seq::text, op_tip,
+      extract(epoch from now())::bigint::text as transaction_seconds
     from ${table('repo')} where repo_id = ${repoId} for update`;
 }
 

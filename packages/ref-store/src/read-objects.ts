@@ -21,12 +21,13 @@ export async function readObjects(
   if (oids.length === 0) return new Map();
   const rows = await db
     .selectFrom('small_object')
-    .select(['oid', 'kind', 'bytes'])
+    .select(['oid', 'kind', sql<string>`encode(bytes, 'hex')`.as('hex')])
     .where('repo_id', '=', repoId)
     .where('oid', '=', sql<string>`any(${oids}::text[])`)
     .execute();
   const found = new Map<Oid, SmallObject>();
-  for (const { oid, kind, bytes } of rows) {
+  for (const { oid, kind, hex } of rows) {
+    const bytes = Buffer.from(hex, 'hex');
     const object = { kind: kind as ObjectKind, bytes };
     if (hashObject(formatOf(oid), object.kind, bytes) === oid) found.set(oid, object);
   }

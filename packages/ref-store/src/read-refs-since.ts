@@ -39,12 +39,13 @@ const CHANGES_MAX = 5000;
 interface RefsSinceRow {
   object_format: string;
   head_ref: string;
-  refs_version: bigint | string;
-  op_seq: bigint | string;
+  refs_version: string;
+  op_seq: string;
   op_tip: Oid | null;
   is_found: boolean;
-  known_seq: bigint | string | null;
-  changes: [name: string, oid: Oid | null][] | null;
+  known_seq: string | null;
+  /** JSON: for each edit its name and its new value. */
+  changes: string | null;
 }
 
 /**
@@ -75,7 +76,7 @@ function changesOf(
   state: RepoState,
   since: ReadRefsSinceOptions['since'],
 ): RefChange[] | null {
-  const edits = changes ?? [];
+  const edits = JSON.parse(changes ?? '[]') as [name: string, oid: Oid | null][];
   if (since === null || knownSeq === null || edits.length > CHANGES_MAX) return null;
   // Each push raises both by one; if anything else did, the log does not tell what.
   if (state.refsVersion - since.refsVersion !== state.opSeq - BigInt(knownSeq)) return null;
@@ -90,9 +91,9 @@ export function refsSinceQuery({
   sought,
 }: ReadRefsSinceOptions): RawBuilder<RefsSinceRow> {
   return sql<RefsSinceRow>`${PREPARED}
-    select r.object_format, r.head_ref, r.refs_version, r.op_seq, r.op_tip, known.seq as known_seq,
+    select r.object_format, r.head_ref, r.refs_version::text, r.op_seq::text, r.op_tip, known.seq::text as known_seq,
       ${isFound(sought)} as is_found,
-      (select jsonb_agg(jsonb_build_array(e.name, e.new_oid) order by e.seq, e.reflog_id)
+      (select jsonb_agg(jsonb_build_array(e.name, e.new_oid) order by e.seq, e.reflog_id)::text
         from (
           -- Limits where planners could otherwise read a whole log: they know neither how long it is nor where it ends.
           select o.seq, l.reflog_id, l.name, l.new_oid

@@ -1,5 +1,5 @@
 import { PREPARED, type DB } from '@sluice/db';
-import type { Kysely } from 'kysely';
+import { sql, type Kysely } from 'kysely';
 import type { ObjectFormat, Oid } from './oid.ts';
 
 /** A repository's state at one instant; it may have moved on by the time it is read. */
@@ -12,11 +12,14 @@ export interface RepoState {
   readonly opTip: Oid | null;
 }
 
+/** What a `bigint` arrives as is for the caller's pool to say; a text arrives as it is. */
+const refsVersionText = sql<string>`refs_version::text`.as('refs_version');
+
 /** A repository's state without a lock, or undefined if it does not exist. */
 export async function readRepo(db: Kysely<DB>, repoId: string): Promise<RepoState | undefined> {
   const row = await db
     .selectFrom('repo')
-    .select(['object_format', 'head_ref', 'refs_version', 'op_seq', 'op_tip'])
+    .select(['object_format', 'head_ref', refsVersionText, sql<string>`op_seq::text`.as('op_seq'), 'op_tip'])
     .modifyFront(PREPARED)
     .where('repo_id', '=', repoId)
     .executeTakeFirst();
@@ -34,7 +37,7 @@ export async function readRepo(db: Kysely<DB>, repoId: string): Promise<RepoStat
 export async function refsVersion(db: Kysely<DB>, repoId: string): Promise<bigint | undefined> {
   const row = await db
     .selectFrom('repo')
-    .select('refs_version')
+    .select(refsVersionText)
     .where('repo_id', '=', repoId)
     .executeTakeFirst();
   return row === undefined ? undefined : BigInt(row.refs_version);

@@ -1,5 +1,6 @@
 import { SluiceError, type DB } from '@sluice/db';
 import { sql, type Kysely } from 'kysely';
+import { dateOf, instant } from './instant.ts';
 import type { ServerKey } from './server-key.ts';
 
 /** The public part of a key that op records are, or were, signed with. */
@@ -12,6 +13,10 @@ export interface RegisteredKey {
   /** Since when it signs no more; null: it may sign. */
   retiredAt: Date | null;
 }
+
+const retiredAt = instant(sql`retired_at`)
+  .$castTo<string | null>()
+  .as('retired_at');
 
 /**
  * Makes a key known as one that signs op records, so that they can be verified wherever the database is. Throws
@@ -27,26 +32,30 @@ export async function registerServerKey(
     // Of either column: two pushers that start at once may meet at the key before they meet at its fingerprint.
     .onConflict((conflict) => conflict.doNothing())
     .execute();
-  const { retired_at } = await db
+  const row = await db
     .selectFrom('server_key')
-    .select('retired_at')
+    .select(retiredAt)
     .where('fingerprint', '=', fingerprint)
     .executeTakeFirstOrThrow();
-  if (retired_at === null) return;
+  if (row.retired_at === null) return;
   throw new SluiceError(
     'server_key_unusable',
-    `Server key: expected one in use, got ${fingerprint}, which was retired at ${retired_at.toISOString()}. Remove its file, so that a new key is made.`,
+    `Server key: expected one in use, got ${fingerprint}, which was retired at ${dateOf(row.retired_at).toISOString()}. Remove its file, so that a new key is made.`,
   );
 }
 
 /** All keys that ever signed, the oldest first. */
 export async function readServerKeys(db: Kysely<DB>): Promise<RegisteredKey[]> {
-  const rows = await db.selectFrom('server_key').selectAll().orderBy('registered_at').execute();
+  const rows = await db
+    .selectFrom('server_key')
+    .select(['fingerprint', 'public_key', instant(sql`registered_at`).as('registered_at'), retiredAt])
+    .orderBy('server_key.registered_at')
+    .execute();
   return rows.map((row) => ({
     fingerprint: row.fingerprint,
     publicKey: row.public_key,
-    registeredAt: row.registered_at,
-    retiredAt: row.retired_at,
+    registeredAt: dateOf(row.registered_at),
+    retiredAt: dateOf(row.retired_at),
   }));
 }
 

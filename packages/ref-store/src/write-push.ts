@@ -20,7 +20,7 @@ export async function writePush(
   const { repoId, opSeq } = repo;
   // An object too big for its table is left out: the commit is in op_record, the edits are in the reflog.
   const objects = record.objects.filter(({ bytes }) => bytes.length <= OBJECT_BYTES_MAX);
-  const { rows } = await sql<{ refs_version: bigint }>`${PREPARED}
+  const { rows } = await sql<{ refs_version: string }>`${PREPARED}
     with edit as materialized (
       select name, old_oid, new_oid, position
       from unnest(
@@ -66,7 +66,7 @@ export async function writePush(
         else ${firstBranch(repo, applied)}
       end
     where repo_id = ${repoId} and op_seq = ${opSeq}
-    returning refs_version, pg_notify(${CHANNELS.refs}, repo_id)`.execute(trx);
+    returning refs_version::text, pg_notify(${CHANNELS.refs}, repo_id)`.execute(trx);
   const row = rows[0];
   if (row === undefined) {
     throw new SluiceError(
