@@ -130,6 +130,7 @@ async function serveHealth(
   if (healthListen === undefined) return undefined;
   return startHealthServer({
     listen: healthListen,
+    setting: 'SLUICE_HEALTH_LISTEN',
     registry,
     check: () => sql`select 1`.execute(db),
     onUnhealthy: (error) => log.warn({ event: 'health_check_failed', error }),

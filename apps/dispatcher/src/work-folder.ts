@@ -3,6 +3,7 @@ import { mkdir, readdir, readFile, rename } from 'node:fs/promises';
 import { hostname } from 'node:os';
 import { join, resolve } from 'node:path';
 import { killMarkedProcesses } from '@sluice/executors';
+import { makeFolder } from '@sluice/service-kit';
 import { removeFolder } from './remove-folder.ts';
 
 /** This process's own part of the work folder. */
@@ -26,7 +27,7 @@ export interface RunFolder extends AsyncDisposable {
 export async function openWorkFolder(path: string): Promise<WorkFolder> {
   // Git and the sandbox are started in other folders: a relative path would mean something else there.
   const workDir = resolve(path);
-  await mkdir(workDir, { recursive: true, mode: 0o700 });
+  await makeFolder('SLUICE_WORK_DIR', workDir);
   const own = join(workDir, await folderName(process.pid));
   const [cacheDir, runsDir] = [join(own, CACHE), join(own, RUNS)];
   await mkdir(runsDir, { recursive: true, mode: 0o700 });

@@ -1,9 +1,8 @@
 import { mkdir } from 'node:fs/promises';
-import type { AddressInfo } from 'node:net';
 import { join, resolve } from 'node:path';
 import { assertUsable, createDatabase, isUnavailable, SluiceError, unsafeSettings } from '@sluice/db';
 import { loadServerKey, registerServerKey, repoFolder } from '@sluice/ref-store';
-import { isLoopback, SettingsError, untilAnswered, type HostPort, type Logger } from '@sluice/service-kit';
+import { isLoopback, listenOn, makeFolder, untilAnswered, type Logger } from '@sluice/service-kit';
 import { PushCapabilities } from './git/push-capabilities.ts';
 import { RefCache } from './git/ref-cache.ts';
 import { syncFolder } from './git/repo-folder.ts';
@@ -45,6 +44,7 @@ const QUERY_MS_MAX = 60_000;
 export async function startPusher(settings: Settings, log: Logger): Promise<RunningPusher> {
   const dataDir = resolve(settings.dataDir);
   const home = join(dataDir, 'home');
+  await makeFolder('SLUICE_DATA_DIR', dataDir);
   await mkdir(home, { recursive: true, mode: 0o700 });
   await mkdir(join(dataDir, 'repos'), { recursive: true });
   await syncFolder(dataDir);
@@ -129,14 +129,8 @@ async function listen(pusher: Pusher): Promise<RunningPusher> {
       onRefused: () => pusher.metrics.refusals.inc({ reason: 'connections' }),
     },
   );
-  const listening = Promise.withResolvers<void>();
-  server.once('error', (error) => listening.reject(isInUse(error) ? portIsTaken(settings.listen) : error));
-  server.listen({ host: settings.listen.host, port: settings.listen.port }, listening.resolve);
-  await listening.promise;
-
+  const url = await listenOn(server, settings.listen, 'SLUICE_LISTEN');
   server.on('error', (error) => log.error({ event: 'server_error', error }));
-  const { address, port, family } = server.address() as AddressInfo;
-  const url = `http://${family === 'IPv6' ? `[${address}]` : address}:${port}`;
   log.info({ event: 'pusher_started', url });
 
   // Not before: who pushes and fetches does not wait for it.
@@ -158,13 +152,4 @@ async function listen(pusher: Pusher): Promise<RunningPusher> {
       await (stopped ??= drain());
     },
   };
-}
-
-function isInUse(error: Error): boolean {
-  return 'code' in error && error.code === 'EADDRINUSE';
-}
-
-function portIsTaken({ host, port }: HostPort): SettingsError {
-  const message = `expected a free port, got ${host}:${port}, where another process listens. Stop it, or choose another port`;
-  return new SettingsError([{ name: 'SLUICE_LISTEN', message }]);
 }

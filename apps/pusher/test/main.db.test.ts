@@ -54,6 +54,11 @@ test.each([
     () => ({ DATABASE_URL: `${database.url}?options=-c%20default_transaction_read_only%3Don` }),
     /DATABASE_URL: expected a server that accepts writes, got one whose sessions are read-only/,
   ],
+  [
+    'a data folder that cannot be',
+    { SLUICE_DATA_DIR: '/dev/null/sluice' },
+    /SLUICE_DATA_DIR: expected a folder that/,
+  ],
   ['no git', { PATH: '/nonexistent' }, /expected git 2\.34 or newer on the PATH, got none/],
 ])('%s: it does not start, and says why in a line or two', async (_, env, reason) => {
   await using app = run(typeof env === 'function' ? env() : env);

@@ -12,6 +12,8 @@ export {
   type HealthOptions,
   type HttpHandler,
 } from './health.ts';
+export { listenOn } from './listen-on.ts';
+export { makeFolder } from './make-folder.ts';
 export { onShutdown, type ShutdownOptions } from './on-shutdown.ts';
 export { printable } from './printable.ts';
 export { readSettings, type Setting } from './read-settings.ts';

@@ -3,10 +3,12 @@ import { createRegistry } from './health.ts';
 import { startHealthServer } from './start-health-server.ts';
 
 const listen = { host: '127.0.0.1', port: 0 };
+const setting = 'SLUICE_HEALTH_LISTEN';
 
 it('serves health and metrics, and nothing else', async () => {
   await using server = await startHealthServer({
     listen,
+    setting,
     registry: createRegistry(),
     check: () => Promise.resolve(),
   });
@@ -25,6 +27,7 @@ it('answers 503 without the reason when the check fails or does not answer', asy
   ];
   await using server = await startHealthServer({
     listen,
+    setting,
     registry: createRegistry(),
     timeoutMs: 20,
     check: () => checks.shift()!(),
@@ -37,14 +40,26 @@ it('answers 503 without the reason when the check fails or does not answer', asy
   }
 });
 
-it('says why it cannot listen', async () => {
+it('names the setting and what to do where it cannot listen', async () => {
   await using server = await startHealthServer({
     listen,
+    setting,
     registry: createRegistry(),
     check: () => Promise.resolve(),
   });
-  const taken = { host: '127.0.0.1', port: Number(new URL(server.url).port) };
-  await expect(
-    startHealthServer({ listen: taken, registry: createRegistry(), check: () => Promise.resolve() }),
-  ).rejects.toMatchObject({ code: 'EADDRINUSE' });
+  const start = (host: string, port: number) =>
+    startHealthServer({
+      listen: { host, port },
+      setting,
+      registry: createRegistry(),
+      check: () => Promise.resolve(),
+    });
+  const port = Number(new URL(server.url).port);
+  await expect(start('127.0.0.1', port)).rejects.toThrow(
+    `SLUICE_HEALTH_LISTEN: expected a free port, got 127.0.0.1:${port}, where another process listens. Stop it`,
+  );
+  // Of documentation alone (RFC 3849): no machine has it.
+  await expect(start('2001:db8::1', port)).rejects.toThrow(
+    `SLUICE_HEALTH_LISTEN: expected an address of this machine, got [2001:db8::1]:${port}`,
+  );
 });

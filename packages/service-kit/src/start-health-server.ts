@@ -1,7 +1,7 @@
 import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import type { Registry } from 'prom-client';
 import { healthHandler, metricsHandler, type HealthOptions } from './health.ts';
+import { listenOn } from './listen-on.ts';
 import type { HostPort } from './setting-parsers.ts';
 
 /** A running health and metrics server. */
@@ -10,10 +10,15 @@ export interface HealthServer extends AsyncDisposable {
   url: string;
 }
 
+export interface HealthServerOptions extends HealthOptions {
+  listen: HostPort;
+  /** The setting that says where. */
+  setting: string;
+  registry: Registry;
+}
+
 /** Serves `/_health` and `/_metrics` for a service that has no HTTP server of its own. */
-export async function startHealthServer(
-  options: HealthOptions & { listen: HostPort; registry: Registry },
-): Promise<HealthServer> {
+export async function startHealthServer(options: HealthServerOptions): Promise<HealthServer> {
   const routes = new Map([
     ['/_health', healthHandler(options)],
     ['/_metrics', metricsHandler(options.registry)],
@@ -25,13 +30,9 @@ export async function startHealthServer(
       response.writeHead(405, { allow: 'GET, HEAD' }).end();
     else void route(request, response);
   });
-  const listening = Promise.withResolvers<void>();
-  server.once('error', listening.reject);
-  server.listen({ host: options.listen.host, port: options.listen.port }, listening.resolve);
-  await listening.promise;
-  const { address, port, family } = server.address() as AddressInfo;
+  const url = await listenOn(server, options.listen, options.setting);
   return {
-    url: `http://${family === 'IPv6' ? `[${address}]` : address}:${port}`,
+    url,
     [Symbol.asyncDispose]: async () => {
       const closed = Promise.withResolvers<void>();
       server.close(() => closed.resolve());
