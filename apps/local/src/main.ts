@@ -1,10 +1,11 @@
 // npm start: everything on this machine, for one person. Data in .sluice, nothing listens beyond loopback.
-import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
+import { rmSync, writeFileSync } from 'node:fs';
 import { once } from 'node:events';
 import { join } from 'node:path';
 import { createDatabase, migrate } from '@sluice/db';
 import { startLocalPostgres } from '@sluice/local-postgres';
-import { url } from '@sluice/service-kit';
+import { makeFolder, SettingsError, url } from '@sluice/service-kit';
+import { absolutePaths } from './absolute-paths.ts';
 import { takeInstanceLock } from './instance-lock.ts';
 import { listenAddress } from './listen-address.ts';
 import { LocalError } from './local-error.ts';
@@ -23,15 +24,16 @@ const interrupted = onInterrupt(() => {
 try {
   await main();
 } catch (error) {
-  if (!(error instanceof LocalError)) throw error;
+  if (!(error instanceof LocalError || error instanceof SettingsError)) throw error;
   say(error.message);
   process.exitCode = 1;
 }
 process.exit();
 
 async function main(): Promise<void> {
-  const dataDir = process.env['SLUICE_DATA_DIR'] ?? join(PROJECT_ROOT, '.sluice');
-  mkdirSync(dataDir, { recursive: true, mode: 0o700 });
+  const paths = absolutePaths(process.env);
+  const dataDir = paths.SLUICE_DATA_DIR;
+  await makeFolder('SLUICE_DATA_DIR', dataDir);
   using _lock = takeInstanceLock(join(dataDir, 'lock'));
   const listen = await listenAddress(process.env['SLUICE_LISTEN'], process.env['SLUICE_TOKEN']);
   await using database = await openDatabase(dataDir);
@@ -43,7 +45,7 @@ async function main(): Promise<void> {
     listen,
     dataDir,
     logFile: join(dataDir, 'services.log'),
-    env: process.env,
+    env: { ...process.env, ...paths },
     onTrouble: ({ service, level, event, message }) =>
       say(`${service}: ${level}: ${event} ${message}`.trimEnd()),
   });
