@@ -18,9 +18,9 @@ export const VERDICT_OK = 'ok';
 
 const HOOKS = {
   'pre-receive': `#!/bin/sh
-# Shows the pusher what git found out about the push certificate, and git's own list of commands, and waits for its
-# verdict. When the pusher is gone, the pipes are closed and the push is refused.
-printf '%s %s\\n' "$GIT_PUSH_CERT" "$GIT_PUSH_CERT_NONCE_STATUS" >&3 && cat >&3 && printf '${LIST_END}\\n' >&3 || exit 1
+# Shows the pusher where the objects are, what git found out about the push certificate, and git's own list of commands,
+# and waits for its verdict. When the pusher is gone, the pipes are closed and the push is refused.
+printf '%s %s %s\\n' "\${GIT_QUARANTINE_PATH##*/}" "$GIT_PUSH_CERT" "$GIT_PUSH_CERT_NONCE_STATUS" >&3 && cat >&3 && printf '${LIST_END}\\n' >&3 || exit 1
 IFS= read -r verdict <&4 || exit 1
 [ "$verdict" = ${VERDICT_OK} ]
 `,

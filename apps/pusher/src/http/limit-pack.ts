@@ -1,5 +1,5 @@
 import type { Settings } from '../settings.ts';
-import { listPacks } from '../store/list-packs.ts';
+import { repoBytes, repoIsFull } from '../store/repo-growth.ts';
 import { HttpError } from './http-error.ts';
 
 export interface PackLimit {
@@ -8,21 +8,17 @@ export interface PackLimit {
   refusal: string;
 }
 
-/** How large the pack of a push may be. A dispatcher's result is never too much for its repository. */
+/**
+ * How large the pack of a push may be, by what is there when it begins; once it has come, `judgeGrowth` looks again.
+ * A dispatcher's result is never too much for its repository.
+ */
 export async function packLimit(
   { folder, claimRef }: { folder: string; claimRef: string | null },
   { pushBytesMax, repoBytesMax }: Pick<Settings, 'pushBytesMax' | 'repoBytesMax'>,
 ): Promise<PackLimit> {
   if (repoBytesMax !== undefined && claimRef === null) {
-    const packs = await listPacks(folder);
-    const left = Math.max(
-      0,
-      packs.reduce((rest, { bytes }) => rest - bytes, repoBytesMax),
-    );
-    if (left < pushBytesMax) {
-      const refusal = `expected a repository of at most ${repoBytesMax} bytes (SLUICE_REPO_BYTES), got more with this push; ask for a larger limit`;
-      return { bytesMax: left, refusal };
-    }
+    const left = Math.max(0, repoBytesMax - (await repoBytes(folder)));
+    if (left < pushBytesMax) return { bytesMax: left, refusal: repoIsFull(repoBytesMax) };
   }
   const refusal = `expected a pack of at most ${pushBytesMax} bytes (SLUICE_PUSH_BYTES), got more; push fewer commits at once`;
   return { bytesMax: pushBytesMax, refusal };

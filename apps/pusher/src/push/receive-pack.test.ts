@@ -18,7 +18,7 @@ test.each([
     isBanded: true,
     input: Readable.from([Buffer.from('0000')]),
     onOutput: () => {},
-    onPreReceive: () => null,
+    onPreReceive: () => Promise.resolve(null),
     onProcReceive: () => Promise.reject(new Error('is never asked')),
     timeoutMs: 600_000,
     memoryBytesMax: 1024 ** 3,

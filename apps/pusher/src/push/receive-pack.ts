@@ -19,7 +19,7 @@ export interface ReceivePackOptions {
   /** Gets git's answer as it comes, with the lines of {@link Decision} in it. */
   onOutput: (chunk: Buffer) => void;
   /** Git's own list, before the objects leave quarantine. A text refuses the push and is shown to the client. */
-  onPreReceive: (commands: Command[], certificate: CertificateFacts) => string | null;
+  onPreReceive: (push: Quarantined) => Promise<string | null>;
   /**
    * What git hands over once the objects are in place: decides the push. Called only after the client has sent
    * everything; from then on git is left to finish, whoever leaves.
@@ -29,6 +29,14 @@ export interface ReceivePackOptions {
   timeoutMs: number;
   /** Most memory of git and of each process that it starts. */
   memoryBytesMax: number;
+}
+
+/** A push whose objects git has checked, and not yet put into the repository. */
+export interface Quarantined {
+  commands: Command[];
+  certificate: CertificateFacts;
+  /** The name of the folder in `objects` that holds them; null: it brings none, since it only deletes. */
+  quarantine: string | null;
 }
 
 /** What git found out about a push certificate; empty texts if there was none. */
@@ -159,12 +167,24 @@ async function servePreReceive(
     text = Buffer.concat([text, chunk]);
     if (!text.subarray(-end.length).equals(end)) continue;
     const lineEnd = text.indexOf(0x0a);
-    const certificate = readCertificateFacts(text.subarray(0, lineEnd));
+    const { quarantine, certificate } = readFacts(text.subarray(0, lineEnd));
     const list = text.subarray(lineEnd + 1, Math.max(lineEnd + 1, text.length - end.length));
-    const refusal = onPreReceive(readList(list), certificate);
+    const refusal = await onPreReceive({ commands: readList(list), certificate, quarantine });
     if (refusal !== null) injector.show([refusal]);
     answer.end(refusal === null ? `${VERDICT_OK}\n` : 'refused\n');
   }
+}
+
+/** Reads `<quarantine> <certificate> <nonce status>`. */
+function readFacts(line: Buffer): Pick<Quarantined, 'certificate' | 'quarantine'> {
+  const space = line.indexOf(0x20);
+  const name = line.toString('latin1', 0, Math.max(0, space));
+  if (!/^(?:(?:tmp_objdir-)?incoming-\w+)?$/.test(name))
+    throw new PktLineError('expected the name of a quarantine, or none, from pre-receive');
+  return {
+    quarantine: name === '' ? null : name,
+    certificate: readCertificateFacts(line.subarray(space + 1)),
+  };
 }
 
 /** Reads `<certificate> <nonce status>`, as pre-receive writes it. */

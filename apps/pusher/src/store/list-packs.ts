@@ -24,11 +24,16 @@ export async function packNames(folder: string): Promise<Set<string> | null> {
 
 /** The packs of a repository, without those that vanish meanwhile. */
 export async function listPacks(folder: string): Promise<Pack[]> {
-  const names = await readdir(packFolder(folder)).catch(() => []);
+  return await packsIn(packFolder(folder));
+}
+
+/** The same for a folder of packs. */
+export async function packsIn(folder: string): Promise<Pack[]> {
+  const names = await readdir(folder).catch(() => []);
   const held = new Set(names.filter((name) => name.endsWith('.keep')));
   const packs: Pack[] = [];
   for (const name of names.flatMap(nameOfIndex)) {
-    const found = await stat(join(packFolder(folder), `${name}.pack`)).catch(() => undefined);
+    const found = await stat(join(folder, `${name}.pack`)).catch(() => undefined);
     if (found === undefined) continue;
     packs.push({
       name,
