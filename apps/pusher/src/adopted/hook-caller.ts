@@ -1,4 +1,4 @@
-import type { PushToCommit } from '../push/commit-transaction.ts';
+import type { PushToCommit } from '../push/push-to-commit.ts';
 import type { HookSettings } from './hook-settings.ts';
 
 /**

@@ -2,12 +2,8 @@ import { isRetryable, isUnavailable, sqlState, type DB } from '@sluice/db';
 import { findPush, type ServerKey } from '@sluice/ref-store';
 import { untilAnswered, type Logger } from '@sluice/service-kit';
 import type { Kysely } from 'kysely';
-import {
-  commitInTransaction,
-  type CommitOutcome,
-  type CommittedPush,
-  type PushToCommit,
-} from './commit-transaction.ts';
+import { commitInTransaction } from './commit-transaction.ts';
+import type { CommitOutcome, CommittedPush, PushToCommit } from './push-to-commit.ts';
 
 export interface CommitContext {
   db: Kysely<DB>;

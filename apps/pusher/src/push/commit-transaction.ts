@@ -1,91 +1,22 @@
-import { exceededRepoQuota, type RepoQuota } from '@sluice/access';
+import { exceededRepoQuota } from '@sluice/access';
 import { BOUNDS, inTransaction, PREPARED, type DB } from '@sluice/db';
-import {
-  decodeWorkOrder,
-  DEFINITION_PREFIX,
-  MATCHING_STEPS_MAX,
-  matchingSteps,
-  planEffects,
-} from '@sluice/effect-spec';
-import {
-  completeEffect,
-  enqueueEffects,
-  openClaim,
-  skipEffects,
-  type ClaimedEffect,
-} from '@sluice/queue-core/repo';
-import {
-  commitPush,
-  lockForPush,
-  refsQuery,
-  type AppliedEdit,
-  type ObjectFormat,
-  type RefEdit,
-  type RefRow,
-  type ServerKey,
-} from '@sluice/ref-store';
+import { DEFINITION_PREFIX } from '@sluice/effect-spec';
+import { commitPush, lockForPush, refsQuery, type RefRow, type ServerKey } from '@sluice/ref-store';
 import { sql, type Kysely, type Transaction } from 'kysely';
-import type { Caller } from '../http/caller.ts';
-import type { PruneWatch } from '../store/watch-prunes.ts';
-import type { Signature } from './admit-signature.ts';
-import { afterPush, readCurrentDefinitions } from './current-definitions.ts';
-import { explainPush } from './explain-push.ts';
-import { MEMBERS_MAX, type Governance } from './governance.ts';
+import { causeEffects } from './cause-effects.ts';
+import { MEMBERS_MAX } from './governance.ts';
 import { judgePush } from './judge-push.ts';
 import { newRepo } from './new-repo.ts';
-import type { FactsByOid } from './object-facts.ts';
 import { PushRefused } from './push-refused.ts';
-import type { LoadedDefinition } from './read-definitions.ts';
+import type { CommitOutcome, PushToCommit } from './push-to-commit.ts';
 import {
   governingRefsQuery,
   toGoverningRefs,
   type GoverningRefs,
   type GoverningRow,
 } from './read-governing-refs.ts';
-import type { Result } from './read-result.ts';
+import { checkClaim, settleClaim } from './settle-claim.ts';
 import { skipReasonOf } from './skip-reason.ts';
-
-/** A push whose objects are in place, ready to be committed. */
-export interface PushToCommit {
-  repoId: string;
-  objectFormat: ObjectFormat;
-  edits: readonly RefEdit[];
-  facts: FactsByOid;
-  /** Reads definitions at these commits. */
-  definitionsAt: (oids: readonly string[]) => Promise<Map<string, LoadedDefinition>>;
-  effectsMax: number;
-  /** What `git push -o` said. */
-  pushOptions: readonly string[];
-  /** Looks, once the repository is locked, whether objects of the push were taken out of it. */
-  pruneWatch?: PruneWatch | undefined;
-  /** Refs that were found to move to a descendant of what they were; others may do so too. */
-  forward: ReadonlySet<string>;
-  /** Who pushes. */
-  caller: Pick<Caller, 'signer' | 'judgeAgain' | 'roles' | 'isServerAdmin'>;
-  /** Holds the push back if it makes a repository; a hook's never does. */
-  repoQuota?: RepoQuota | undefined;
-  /** Who signed it, and what. */
-  signature: Signature | null;
-  /** Reads who may push what, from the refs that say so. */
-  governanceOf: (refs: GoverningRefs) => Promise<Governance>;
-  /** Set for a dispatcher's result push: the claim it completes, and what the result says. */
-  result: { claimNumber: bigint; content: Result } | null;
-  /** Called when only COMMIT is left: from then on, and not before, the push may be accepted. */
-  onReady: (outcome: CommittedPush) => void;
-}
-
-export interface CommittedPush {
-  status: 'committed';
-  pushId: string;
-  lines: readonly string[];
-  effectsQueued: number;
-}
-
-export type CommitOutcome =
-  | CommittedPush
-  | { status: 'unchanged'; lines: readonly string[] }
-  /** Nothing was written. Each ref has its reason, or all have the same one. */
-  | { status: 'refused'; reasons: ReadonlyMap<string, string> | string };
 
 /**
  * Commits a push: refs, reflog, op record, effects and, for a result, the completion of its claim, in one transaction
@@ -140,7 +71,7 @@ async function commit(trx: Transaction<DB>, key: ServerKey, push: PushToCommit):
   // Not returned, which would commit a repository that a first push has made.
   if (outcome.status === 'refused')
     throw new PushRefused(new Map(outcome.refusals.map(({ name, reason }) => [name, reason])));
-  if (claim !== null) await complete(trx, claim, push);
+  if (claim !== null) await settleClaim(trx, claim, push);
   if (member !== null && outcome.status === 'committed') await useUp(trx, push, outcome.pushId);
   if (outcome.status === 'unchanged')
     return { status: 'unchanged', lines: ['every ref was like that already'] };
@@ -198,90 +129,3 @@ async function useUp(
 /** An accepted push survives a crash of the database also where the operator gave that up for everything else. */
 const DURABLE = sql`${PREPARED}select set_config('synchronous_commit', 'on', true)
                      where current_setting('synchronous_commit') = 'off'`;
-
-interface PushEffects {
-  pushId: string;
-  signer: string | null;
-  applied: readonly AppliedEdit[];
-  /** The refs of definitions before the push. */
-  definitionRefs: readonly RefRow[];
-  /** The claim whose result it is. */
-  claim: ClaimedEffect | null;
-}
-
-async function causeEffects(
-  trx: Transaction<DB>,
-  push: PushToCommit,
-  { pushId, signer, applied, definitionRefs, claim }: PushEffects,
-): Promise<CommittedPush> {
-  const { repoId } = push;
-  const { definitions, broken } = await readCurrentDefinitions(push, afterPush(definitionRefs, applied));
-  const names = applied.map(({ name }) => name);
-  if (matchingSteps(definitions, names) > MATCHING_STEPS_MAX) {
-    throw new PushRefused(
-      `expected a push that can be matched in about a second, got ${names.length} refs for ${definitions.length} effect definitions with long patterns; push fewer refs at once`,
-    );
-  }
-  const plan = planEffects({
-    repoId,
-    pushId,
-    signer,
-    applied,
-    definitions,
-    facts: push.facts,
-    hops: claim === null ? 0 : hopsOf(claim) + 1,
-    effectsMax: push.effectsMax,
-    skipReason: skipReasonOf(push.pushOptions),
-  });
-  const enqueued = await enqueueEffects(
-    trx,
-    plan.enqueue.map(({ effect }) => effect),
-  );
-  const skipped =
-    plan.skip.length === 0
-      ? []
-      : await skipEffects(
-          trx,
-          plan.skip.map(({ name, payload, reason }) => ({ repoId, name, payload, reason, pushId })),
-        );
-  return {
-    status: 'committed',
-    pushId,
-    lines: explainPush({ pushId, plan, enqueued, skipped, broken }),
-    effectsQueued: enqueued.filter(({ status }) => status === 'queued').length,
-  };
-}
-
-async function checkClaim(trx: Transaction<DB>, push: PushToCommit): Promise<ClaimedEffect> {
-  const { claimNumber, content } = push.result!;
-  const claim = await openClaim(trx, { repoId: push.repoId, claimNumber });
-  if (claim === undefined)
-    throw new PushRefused(`claim ${claimNumber} is gone: it was completed, requeued or never made`);
-  const decoded = decodeWorkOrder(claim.payload);
-  if ('problem' in decoded) throw new PushRefused(`claim ${claimNumber}: ${decoded.problem}`);
-  const [edit, ...others] = push.edits;
-  if (others.length > 0 || edit?.name !== decoded.order.resultRef || edit.to === null) {
-    throw new PushRefused(`expected ${decoded.order.resultRef} alone to be set for claim ${claimNumber}`);
-  }
-  if (content.effectId !== String(claim.effectId) || content.attempt !== claim.attempt) {
-    throw new PushRefused(
-      `result.json: expected effect ${claim.effectId} attempt ${claim.attempt}, got effect ${content.effectId} attempt ${content.attempt}`,
-    );
-  }
-  return claim;
-}
-
-async function complete(trx: Transaction<DB>, claim: ClaimedEffect, push: PushToCommit): Promise<void> {
-  const { outcome, reason } = push.result!.content;
-  const completed = await completeEffect(trx, claim, {
-    outcome,
-    resultRef: push.edits[0]!.name,
-    ...(reason === null ? {} : { reason }),
-  });
-  if (completed === 'stale') throw new PushRefused(`claim ${claim.claimNumber} is gone`);
-}
-
-function hopsOf(claim: ClaimedEffect): number {
-  const decoded = decodeWorkOrder(claim.payload);
-  return 'order' in decoded ? decoded.order.hops : 0;
-}

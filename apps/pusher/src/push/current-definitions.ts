@@ -1,6 +1,6 @@
 import { DEFINITION_PREFIX, type CurrentDefinition } from '@sluice/effect-spec';
 import type { AppliedEdit, RefRow } from '@sluice/ref-store';
-import type { PushToCommit } from './commit-transaction.ts';
+import type { PushToCommit } from './push-to-commit.ts';
 import type { PushStory } from './explain-push.ts';
 import { PushRefused } from './push-refused.ts';
 import { DEFINITIONS_MAX } from './read-definitions.ts';

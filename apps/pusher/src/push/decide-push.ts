@@ -10,7 +10,7 @@ import type { RefReport } from '../wire/report-status.ts';
 import type { Signature } from './admit-signature.ts';
 import type { ReadBrought } from './brought-objects.ts';
 import { commitPushForSure } from './commit-push.ts';
-import type { CommitOutcome, PushToCommit } from './commit-transaction.ts';
+import type { CommitOutcome, PushToCommit } from './push-to-commit.ts';
 import { findForward } from './find-forward.ts';
 import { judgeGoverning } from './judge-governing.ts';
 import { judgeObjects } from './judge-objects.ts';

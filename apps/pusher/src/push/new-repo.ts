@@ -1,5 +1,5 @@
 import type { LockRepoOptions, RefEdit } from '@sluice/ref-store';
-import type { PushToCommit } from './commit-transaction.ts';
+import type { PushToCommit } from './push-to-commit.ts';
 
 /** The repository that a push makes if there is none yet. */
 export function newRepo({
