@@ -58,9 +58,18 @@ beforeEach(async () => {
 
 const dataDir = (): string => join(temporary.path, 'data');
 
-async function setMember(name: string, key: SigningKey, more = ''): Promise<string> {
+async function setMember(
+  name: string,
+  key: SigningKey,
+  { role = 'writer', revoked = false } = {},
+): Promise<string> {
   const ref = `refs/meta/members/${name}`;
-  const to = await commitFileAt(git, ref, 'member.yaml', `role: writer\nkeys: [${key.publicKey}]\n${more}`);
+  const to = await commitFileAt(
+    git,
+    ref,
+    'member.yaml',
+    `role: ${role}\nkeys: [${key.publicKey}]\nrevoked: ${revoked}\n`,
+  );
   return await push({ edits: [{ name: ref, expect: 'any', to }], signer: null });
 }
 
@@ -127,7 +136,7 @@ test('what members signed verifies, also after a key was taken away or its owner
   const second = makeKey(temporary.path, 'second');
   await setMember('alice', second);
   await pushSigned(oid('4'), { certificate: { key: second } });
-  await setMember('alice', second, 'revoked: true\n');
+  await setMember('alice', second, { revoked: true });
   expect(await verify()).toEqual({ code: 0, stdout: `${repoId}: 8 pushes, all fits\n`, stderr: '' });
 });
 
@@ -233,7 +242,7 @@ test('a signature that came too early or too late is found, and one that is only
   const early = await pushSigned(oid('1'), { signer, certificate: { key: dave } });
   await setMember('dave', dave);
   await pushSigned(oid('2'), { signer, certificate: { key: dave } });
-  await setMember('dave', dave, 'revoked: true\n');
+  await setMember('dave', dave, { revoked: true });
   const late = await pushSigned(oid('3'), { signer, certificate: { key: dave } });
   const claimed = await push({ edits: [{ name: MAIN, expect: 'any', to: oid('4') }], signer });
   const { code, stdout } = await verify();
@@ -247,14 +256,62 @@ test('a signature that came too early or too late is found, and one that is only
   ]);
 });
 
+test('a signature for what the policy of its time kept from the role of its signer is found', async () => {
+  const [CONFIG, LOCKED] = ['refs/meta/config', 'refs/heads/locked/a'];
+  const ada = makeKey(temporary.path, 'ada');
+  await setMember('ada', ada, { role: 'admin' });
+  const sign = (key: SigningKey, signer: string, name: string, [old, to]: [string | null, string | null]) =>
+    pushSigned('', {
+      signer: `member:${signer}`,
+      edits: [{ name, expect: 'any', to }],
+      certificate: {
+        key,
+        commands: [{ ...(old === null ? {} : { old }), ...(to === null ? {} : { new: to }), name }],
+      },
+    });
+  const byAlice = (name: string, edit: [string | null, string | null]) => sign(alice, 'alice', name, edit);
+  const byAda = (name: string, edit: [string | null, string | null]) => sign(ada, 'ada', name, edit);
+
+  await byAlice(LOCKED, [null, oid('1')]);
+  const policy = 'rules:\n  refs/heads/locked/*: { roles: [admin], delete: false }\n';
+  const first = await commitFileAt(git, CONFIG, 'policy.yaml', policy);
+  await byAda(CONFIG, [null, first]);
+  const overReach = await byAlice(LOCKED, [oid('1'), oid('2')]);
+  await byAda(LOCKED, [oid('2'), oid('3')]);
+  const deletion = await byAda(LOCKED, [oid('3'), null]);
+  // Who gives a right to everybody needs it from the policy before.
+  const second = await commitFileAt(git, CONFIG, 'policy.yaml', 'rules: {}\n');
+  const selfService = await byAlice(CONFIG, [first, second]);
+  await byAlice(LOCKED, [null, oid('4')]);
+  await byAlice(LOCKED, [oid('4'), null]);
+  const { code, stdout } = await verify();
+  expect([code, stdout.split('\n').slice(1, -1)]).toEqual([
+    1,
+    [
+      `  push ${overReach}: its signer had the role writer then, and ${LOCKED} was for admin`,
+      `  push ${deletion}: it deletes ${LOCKED}, which nobody might do then`,
+      `  push ${selfService}: its signer had the role writer then, and ${CONFIG} was for admin`,
+    ],
+  ]);
+});
+
+test('where the policy of the time cannot be read, it does not say that all is well', async () => {
+  await push({ edits: [{ name: 'refs/meta/config', expect: 'any', to: oid('9') }], signer: null });
+  await pushSigned(oid('1'));
+  expect(await verify()).toMatchObject({
+    code: 1,
+    stdout: `${repoId}: 4 pushes\n  1 push signed under members or a policy that cannot be read\n`,
+  });
+});
+
 test('where the members cannot be read, or ssh-keygen is missing, it does not say that all is well', async () => {
   await pushSigned(oid('1'));
   const elsewhere = await verify({ SLUICE_DATA_DIR: join(temporary.path, 'elsewhere') });
   expect(elsewhere).toMatchObject({
     code: 1,
-    stdout: `${repoId}: 3 pushes\n  1 push signed by members who cannot be read\n`,
+    stdout: `${repoId}: 3 pushes\n  1 push signed under members or a policy that cannot be read\n`,
     stderr: expect.stringMatching(
-      /^sluice: the members of 1 of 1 repository cannot be read[^\n]*\n {2}next: Set SLUICE_DATA_DIR /,
+      /^sluice: the members or policies of 1 of 1 repository cannot be read[^\n]*\n {2}next: Set SLUICE_DATA_DIR /,
     ),
   });
   vi.stubEnv('PATH', '/nonexistent');

@@ -1,16 +1,17 @@
 import type { DB } from '@sluice/db';
 import {
+  admits,
   keyOfSignature,
-  MEMBER_FILE,
-  MEMBER_PREFIX,
-  parseMember,
   parsePushCertificate,
-  type Member,
+  ruleInForce,
+  type Policy,
   type PushCertificate,
+  type Role,
 } from '@sluice/effect-spec';
 import { readObjects, requestOf, sshKeygenVerifies, type LoggedPush, type Oid } from '@sluice/ref-store';
 import type { Kysely } from 'kysely';
 import type { RepoObjects } from '../rebuild/repo-objects.ts';
+import { PastGovernance } from './past-governance.ts';
 
 /** What a record has to show for a push that a member signed. */
 interface Signed {
@@ -21,27 +22,22 @@ interface Signed {
   certificate: PushCertificate;
 }
 
-const MEMBER_BYTES_MAX = 64 * 1024;
-
 /**
  * Checks what the members of a repository signed: the certificate in a record is signed with the key that it names,
- * this was a key of the member in the record, who was not revoked then, and what was signed is what the push did.
+ * this was a key of the member in the record, who was not revoked then and had a role that the policy of the time let
+ * in, and what was signed is what the push did.
  */
 export class SignedPushes {
   readonly #repoId: string;
-  readonly #objects: RepoObjects;
-  /** Commits of the members, by ref, as the pushes so far left them. */
-  readonly #refs = new Map<string, Oid>();
-  /** By commit; null: it cannot be read. */
-  readonly #members = new Map<Oid, Member | null>();
+  readonly #past: PastGovernance;
   #unread = 0;
 
   constructor({ repoId, objects }: { repoId: string; objects: RepoObjects }) {
     this.#repoId = repoId;
-    this.#objects = objects;
+    this.#past = new PastGovernance(objects);
   }
 
-  /** Signed pushes for which the members of their time cannot be read. */
+  /** Signed pushes for which the members or the policy of their time cannot be read. */
   get unread(): number {
     return this.#unread;
   }
@@ -51,13 +47,9 @@ export class SignedPushes {
     const signed = await this.#readSigned(db, push);
     const faults = typeof signed === 'string' ? [signed] : [];
     if (signed !== null && typeof signed !== 'string') {
-      faults.push(...faultsOfText(signed, push, refs), ...(await this.#faultsOfKey(db, signed)));
+      faults.push(...faultsOfText(signed, push, refs), ...(await this.#faultsOfKey(db, signed, push)));
     }
-    for (const { name, newOid } of push.edits) {
-      if (!name.startsWith(MEMBER_PREFIX)) continue;
-      if (newOid === null) this.#refs.delete(name);
-      else this.#refs.set(name, newOid);
-    }
+    this.#past.apply(push.edits);
     return faults;
   }
 
@@ -83,34 +75,36 @@ export class SignedPushes {
     return key === undefined ? 'its certificate is not signed with an SSH key' : { name, key, certificate };
   }
 
-  /** Whose key it was before the push. One that any of its owners lost is lost for all of them. */
-  async #faultsOfKey(db: Kysely<DB>, { name, key }: Signed): Promise<string[]> {
-    await this.#load(db);
-    const members = [...this.#refs].map(([ref, oid]) => ({
-      owner: ref.slice(MEMBER_PREFIX.length),
-      member: this.#members.get(oid) ?? null,
-    }));
-    if (members.some(({ member }) => member === null)) {
+  /** Whose key it was before the push, and for what. One that any of its owners lost is lost for all of them. */
+  async #faultsOfKey(db: Kysely<DB>, { name, key }: Signed, { edits }: LoggedPush): Promise<string[]> {
+    const governed = await this.#past.read(db);
+    if (governed === null) {
       this.#unread += 1;
       return [];
     }
-    const owners = members.filter(({ member }) => member?.keys.includes(key));
-    const revoked = owners.find(({ member }) => member?.revoked);
-    if (revoked !== undefined)
-      return [`it is signed with a key of ${revoked.owner}, who was revoked by then`];
-    const isOwn = owners.some(({ owner }) => owner === name);
-    return isOwn ? [] : [`it is signed with a key that was none of ${name} then`];
+    const owners = [...governed.members].filter(([, { keys }]) => keys.includes(key));
+    const revoked = owners.find(([, member]) => member.revoked);
+    if (revoked !== undefined) return [`it is signed with a key of ${revoked[0]}, who was revoked by then`];
+    const own = owners.find(([owner]) => owner === name);
+    if (own === undefined) return [`it is signed with a key that was none of ${name} then`];
+    return faultsOfRole(own[1].role, edits, governed.policy);
   }
+}
 
-  async #load(db: Kysely<DB>): Promise<void> {
-    const commits = [...this.#refs.values()].filter((oid) => !this.#members.has(oid));
-    if (commits.length === 0) return;
-    const files = await this.#objects.files(db, { commits, name: MEMBER_FILE, bytesMax: MEMBER_BYTES_MAX });
-    for (const oid of commits) {
-      const parsed = parseMember(files.get(oid) ?? '');
-      this.#members.set(oid, 'member' in parsed ? parsed.member : null);
-    }
-  }
+/** What the policy kept from everybody with this role, as far as names tell: whether a move was forced, they do not. */
+function faultsOfRole(role: Role, edits: LoggedPush['edits'], policy: Policy): string[] {
+  return edits.flatMap(({ name, newOid }) => {
+    // Any other name was put there by hand, and differs from what was signed.
+    if (!name.startsWith('refs/')) return [];
+    const rule = ruleInForce(policy, name);
+    const { value: allowed } = rule.roles;
+    return [
+      ...(admits(allowed, [role])
+        ? []
+        : [`its signer had the role ${role} then, and ${name} was for ${allowed.join(', ') || 'nobody'}`]),
+      ...(newOid === null && !rule.delete.value ? [`it deletes ${name}, which nobody might do then`] : []),
+    ];
+  });
 }
 
 /** Whether the member signed what the push did: every ref that changed, and nothing that did not come true. */
