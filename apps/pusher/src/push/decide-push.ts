@@ -1,6 +1,7 @@
 import { DEFINITION_PREFIX } from '@sluice/effect-spec';
 import type { RefEdit } from '@sluice/ref-store';
 import { syncFolder } from '../git/repo-folder.ts';
+import { HttpError } from '../http/http-error.ts';
 import type { Pusher } from '../pusher.ts';
 import type { Settings } from '../settings.ts';
 import { packFolder } from '../store/list-packs.ts';
@@ -54,14 +55,15 @@ export interface PushDecision extends Decision {
   effectsQueued: number;
 }
 
+const UNEXPECTED = 'internal error; nothing was changed, try again, and the server log has the cause';
+
 /** Decides a push: checks what git does not, commits, and says what becomes of each ref. Never throws. */
 export async function decidePush(context: PushContext, push: PushToDecide): Promise<PushDecision> {
   try {
     return await decide(context, push);
   } catch (error) {
     context.log.error({ event: 'push_failed', repo_id: push.repoId, error });
-    const reason = 'internal error; nothing was changed, try again, and the server log has the cause';
-    return refusal(refuseAll(push.commands, reason));
+    return refusal(refuseAll(push.commands, error instanceof HttpError ? error.message : UNEXPECTED));
   }
 }
 
@@ -74,7 +76,7 @@ async function decide(context: PushContext, push: PushToDecide): Promise<PushDec
   const git = { folder: push.folder, home: context.home };
   const guarded = edits.filter((edit) => push.forwardOnly.has(edit.name) && isMove(edit));
   const named = [
-    ...edits.flatMap(({ expect, to }) => (to !== null ? [to] : isOid(expect) ? [expect] : [])),
+    ...edits.flatMap(({ expect, to }) => (to !== null ? [to] : isValue(expect) ? [expect] : [])),
     ...guarded.map(({ expect }) => expect),
   ];
   // Git syncs what is in a pack, but not the name that it has had since it left quarantine.
@@ -178,7 +180,8 @@ function refusal(reports: RefReport[]): PushDecision {
   return { reports, lines: [], outcome: 'refused', effectsQueued: 0 };
 }
 
-function isOid(expect: RefEdit['expect']): boolean {
+/** Whether a ref is expected to be there with a certain value. */
+function isValue(expect: RefEdit['expect']): boolean {
   return expect !== 'any' && expect !== 'absent';
 }
 
