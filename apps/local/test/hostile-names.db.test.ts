@@ -30,6 +30,11 @@ test('what a push chose reaches a command as variables and is interpreted by no 
     '${SLUICE_COMMIT}',
     '%s%n<script>',
     'naïve/日本',
+    'fruit-\u{1F34C}',
+    // One looks like the other and is another.
+    'caf\u00e9',
+    'cafe\u0301',
+    'a#b%2Fc',
   ];
   const commit = await commitFiles(
     work,

@@ -107,6 +107,27 @@ test('names that differ by case alone are two refs with values of their own', as
   expect(await listed()).toEqual({ 'refs/heads/feature/a': lower });
 });
 
+test('repositories whose names differ by case alone are two', async () => {
+  const { remote, work, repoId } = await begin();
+  const other = remote.replace('/race/', '/Race/');
+  const lower = await commitFiles(work, { 'a.txt': 'lower' });
+  await work(['push', '--quiet', remote, 'main']);
+  const upper = await commitFiles(work, { 'a.txt': 'upper' });
+  await work(['push', '--quiet', other, 'main']);
+  expect(await refsOf(repoId)).toEqual({ 'refs/heads/main': lower });
+  expect(await refsOf(repoId.replace('race', 'Race'))).toEqual({ 'refs/heads/main': upper });
+  for (const [from, commit] of [
+    [remote, lower],
+    [other, upper],
+  ] as const)
+    expect(await gitIn(pusher.folder)(['ls-remote', '--refs', from])).toBe(`${commit}\trefs/heads/main`);
+  // Nor are their objects in one folder.
+  const reader = await makeRepo(`${pusher.folder}/reader`);
+  await reader(['fetch', '--quiet', other, upper]);
+  const elsewhere = await makeRepo(`${pusher.folder}/elsewhere`);
+  expect((await elsewhere.attempt(['fetch', '--quiet', remote, upper])).code).not.toBe(0);
+});
+
 test('push options are recorded as git has them; too many and too long ones are refused with their number', async () => {
   const { remote, work, repoId } = await begin();
   await commitFiles(work, { 'a.txt': 'one' });

@@ -1,6 +1,7 @@
 import { useTestDatabase } from '@sluice/testkit';
 import { sql } from 'kysely';
 import { expect, test } from 'vitest';
+import { createDatabase } from './create-database.ts';
 import { isRetryable, isUnavailable, sqlState } from './postgres-errors.ts';
 import { inBoundedTransaction, inTransaction } from './transaction.ts';
 
@@ -41,6 +42,40 @@ test('throws the error that lost the connection, not the failed rollback, and th
   expect(sqlState(error)).toBe('57P01');
   expect(isUnavailable(error)).toBe(true);
   expect(await inTransaction(database.db, () => Promise.resolve('next'))).toBe('next');
+});
+
+test('a connection that is lost between two statements fails its transaction alone, be it the only one', async () => {
+  await using db = createDatabase({
+    connectionString: database.url,
+    applicationName: 'only one',
+    connectionsMax: 1,
+  });
+  const failing = inTransaction(db, async (trx) => {
+    await trx.insertInto('repo').values({ repo_id: 'half' }).execute();
+    await sql`select pg_terminate_backend(pid, 20000) from pg_stat_activity
+      where datname = current_database() and application_name = 'only one'`.execute(database.db);
+    await trx.insertInto('repo').values({ repo_id: 'other half' }).execute();
+  });
+  await expect(failing).rejects.toSatisfy(isUnavailable);
+  await inTransaction(db, (trx) => trx.insertInto('repo').values({ repo_id: 'next' }).execute());
+  expect(await repoIds()).not.toContain('half');
+  expect(await repoIds()).toContain('next');
+});
+
+test('a statement that is refused leaves the only connection clean for whoever comes next', async () => {
+  await using db = createDatabase({
+    connectionString: database.url,
+    applicationName: 'only one',
+    connectionsMax: 1,
+  });
+  const refused = inTransaction(db, async (trx) => {
+    await trx.insertInto('repo').values({ repo_id: 'refused' }).execute();
+    await trx.insertInto('repo').values({ repo_id: 'refused' }).execute();
+  });
+  await expect(refused).rejects.toMatchObject({ code: '23505' });
+  const { rows } = await sql`select 1 as one`.execute(db);
+  expect(rows).toEqual([{ one: 1 }]);
+  expect(await repoIds()).not.toContain('refused');
 });
 
 test('bounds apply inside and end with the transaction', async () => {

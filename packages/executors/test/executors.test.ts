@@ -124,6 +124,20 @@ describe.each([
     );
   });
 
+  it('stops at the time limit what never stops writing, and goes on with other things meanwhile', async () => {
+    let ticks = 0;
+    const ticking = setInterval(() => (ticks += 1), 10);
+    const run = await runInFolder(executor, 'yes', {
+      timeoutMs: 1_000,
+      limits: { outputBytesMax: 100_000 },
+    });
+    clearInterval(ticking);
+    expect(run).toMatchObject({ status: 'timeout', reason: 'stopped after 1000 ms, its time limit' });
+    expect(run.bytesLost).toBeGreaterThan(100_000);
+    expect(run.text.slice(100_000)).toMatch(/^\n\[sluice: \d+ bytes of output were not kept/);
+    expect(ticks).toBeGreaterThan(5);
+  });
+
   it('does not read on while the receiver is busy', async () => {
     let busy = 0;
     let overlaps = 0;
