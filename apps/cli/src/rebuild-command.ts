@@ -68,7 +68,8 @@ async function rebuildOne(
   const progress = new Progress(terminal);
   const { signal } = terminal;
   const state = await readRepo(db, repoId);
-  const gitDir = repoFolder(resolve(readDataFolder(terminal.env)), repoId, state?.objectFormat ?? 'sha1');
+  const dataDir = resolve(terminal.cwd, readDataFolder(terminal.env));
+  const gitDir = repoFolder(dataDir, repoId, state?.objectFormat ?? 'sha1');
   const objects = new RepoObjects({ repoId, gitDir, git: createGit(terminal.cwd, terminal.env) });
   const onProgress = (pushes: number): void =>
     progress.show(`${repoId}: ${pushes} of ${state?.opSeq} pushes`);

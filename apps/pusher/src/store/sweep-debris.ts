@@ -6,7 +6,6 @@ const DEBRIS: readonly (readonly [folder: string, names: RegExp])[] = [
   // Files of this program that were not finished, and locks of git's.
   ['.', /\.sluice-new$|\.lock$/],
   ['with-results', /\.sluice-new$|\.lock$/],
-  ['with-results', /\.sluice-new$|\.lock$/],
   // Quarantine of pushes: git moves their objects before anything is committed.
   ['objects', /^(?:tmp_objdir-)?incoming-/],
   // Half a pack, of an upload or of a repack.
