@@ -54,7 +54,7 @@ export async function receivePush(
   const { state, folder } = target;
   let announced: readonly Command[] = [];
   let isCommitted = false;
-  let endGrowth = (): Promise<void> => Promise.resolve();
+  await using growing = new AsyncDisposableStack();
   // What git looks through to see whether a push is whole ends at the refs on disk.
   if (state !== undefined)
     await refreshing(pusher, address.repoId, () =>
@@ -91,7 +91,7 @@ export async function receivePush(
       const bytesMax = target.claimRef === null ? settings.repoBytesMax : undefined;
       if (refusal === null && quarantine !== null && bytesMax !== undefined) {
         const growth = await judgeGrowth({ folder, quarantine, bytesMax });
-        endGrowth = growth.end;
+        growing.defer(growth.end);
         refusal = growth.fault;
       }
       if (refusal !== null) {
@@ -102,7 +102,7 @@ export async function receivePush(
       return refusal;
     },
     onProcReceive: async ({ commands, pushOptions }) => {
-      await endGrowth();
+      await growing.disposeAsync();
       const { pushSeconds, pushes, effectsQueued } = pusher.metrics;
       const stop = pushSeconds.startTimer();
       const decision = await decidePush(pusher, {
@@ -125,7 +125,7 @@ export async function receivePush(
       isCommitted = decision.outcome === 'committed';
       return decision;
     },
-  }).finally(() => endGrowth());
+  });
 
   if (end.inputError !== null && !response.headersSent) throw end.inputError;
   if (end.inputError instanceof HttpError) {
