@@ -1,5 +1,4 @@
 import { bounded, type Clock } from './clock.ts';
-import { Permits } from './permits.ts';
 
 /** One may be lost with its connection; a second one shows whether the database answers at all. */
 const UNDER_WAY_MAX = 2;
@@ -7,27 +6,43 @@ const UNDER_WAY_MAX = 2;
 /**
  * Calls of one kind to the database. Each fails when it takes longer than its bound; but the statement goes on, and has
  * its connection, until the server answers. So no more than two are under way at once, the given-up ones included: what
- * one kind waits for (a lock that somebody holds for long) does not take the connections of the others, least of all
- * that of the heartbeat.
+ * one kind waits for (a lock that somebody holds for long) does not take the connections of the others. One that is
+ * given up before it began is forgotten, with all that it would have sent.
  */
 export class BoundedCalls {
   readonly #clock: Clock;
-  readonly #permits = new Permits(UNDER_WAY_MAX);
+  #underWay = 0;
+  /** What lets each of the others begin, in order. */
+  readonly #waiting = new Set<() => void>();
 
   constructor(clock: Clock) {
     this.#clock = clock;
   }
 
   async run<T>(ms: number, what: string, work: () => Promise<T>): Promise<T> {
-    let isGivenUp = false;
-    const call = this.#permits.with(async () => {
-      if (isGivenUp) throw new Error(`given up before it began: ${what}`);
-      return await work();
-    });
+    const turn = Promise.withResolvers<void>();
+    if (this.#underWay < UNDER_WAY_MAX) {
+      this.#underWay += 1;
+      turn.resolve();
+    } else this.#waiting.add(turn.resolve);
     try {
-      return await bounded(this.#clock, ms, what, call);
+      return await bounded(this.#clock, ms, what, this.#inTurn(turn.promise, work));
     } finally {
-      isGivenUp = true;
+      this.#waiting.delete(turn.resolve);
+    }
+  }
+
+  async #inTurn<T>(turn: Promise<void>, work: () => Promise<T>): Promise<T> {
+    await turn;
+    try {
+      return await work();
+    } finally {
+      const [next] = this.#waiting;
+      if (next === undefined) this.#underWay -= 1;
+      else {
+        this.#waiting.delete(next);
+        next();
+      }
     }
   }
 }

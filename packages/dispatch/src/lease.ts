@@ -3,7 +3,8 @@ import type { DB } from '@sluice/db';
 import { heartbeat, registerDispatcher, unregisterDispatcher } from '@sluice/queue-core/dispatcher';
 import type { Kysely } from 'kysely';
 import { backoffMs } from './backoff.ts';
-import { bounded, type Clock } from './clock.ts';
+import { BoundedCalls } from './bounded-calls.ts';
+import type { Clock } from './clock.ts';
 import type { DispatchEvent } from './dispatch-event.ts';
 
 /** After an outage everyone is late: give the others this many beats before judging them dead. */
@@ -18,6 +19,7 @@ export class Lease {
   readonly #emit: (event: DispatchEvent) => void;
   readonly #onLost: () => void;
   readonly #onRegistered: () => void;
+  readonly #calls: BoundedCalls;
   readonly #ending = new AbortController();
   #id: string | undefined;
   #lastId = '';
@@ -35,6 +37,7 @@ export class Lease {
   }) {
     this.#db = options.db;
     this.#clock = options.clock;
+    this.#calls = new BoundedCalls(options.clock);
     this.#terms = options.terms;
     this.#emit = options.emit;
     this.#onLost = options.onLost;
@@ -69,17 +72,21 @@ export class Lease {
     const id = this.#id;
     this.#id = undefined;
     if (id === undefined) return;
-    const gone = bounded(this.#clock, CALL_BOUND_MS, 'unregistering', unregisterDispatcher(this.#db, id));
+    const gone = this.#calls.run(CALL_BOUND_MS, 'unregistering', () => unregisterDispatcher(this.#db, id));
     await gone.catch((error: unknown) => this.#emit({ name: 'heartbeat_failed', error }));
   }
 
   async #register(): Promise<void> {
     const { slots, leaseMs } = this.#terms;
-    const registering = registerDispatcher(this.#db, { host: hostname(), pid: process.pid, slots, leaseMs });
-    this.#id = await bounded(this.#clock, CALL_BOUND_MS, 'registering', registering);
+    const own = { host: hostname(), pid: process.pid, slots, leaseMs };
+    this.#id = await this.#calls.run(CALL_BOUND_MS, 'registering', () => registerDispatcher(this.#db, own));
     this.#lastId = this.#id;
     this.#emit({ name: 'dispatcher_registered', dispatcherId: this.#id });
     this.#onRegistered();
+  }
+
+  async #heartbeat(id: string): Promise<'alive' | 'declared_dead'> {
+    return await this.#calls.run(this.#terms.beatMs, 'a heartbeat', () => heartbeat(this.#db, id));
   }
 
   async #beat(): Promise<void> {
@@ -90,10 +97,7 @@ export class Lease {
     while (!stop.aborted) {
       try {
         if (this.#id === undefined) await this.#register();
-        else if (
-          (await bounded(this.#clock, beatMs, 'a heartbeat', heartbeat(this.#db, this.#id))) ===
-          'declared_dead'
-        ) {
+        else if ((await this.#heartbeat(this.#id)) === 'declared_dead') {
           this.#emit({ name: 'dispatcher_declared_dead', dispatcherId: this.#id });
           this.#id = undefined;
           this.#onLost();

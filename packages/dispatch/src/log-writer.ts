@@ -1,9 +1,9 @@
 import { isRetryable, sqlState, type DB } from '@sluice/db';
 import { appendLog, type Claim } from '@sluice/queue-core/dispatcher';
 import type { Kysely } from 'kysely';
-import { bounded, type Clock } from './clock.ts';
+import type { BoundedCalls } from './bounded-calls.ts';
+import type { Clock } from './clock.ts';
 import type { DispatchEvent } from './dispatch-event.ts';
-import type { Permits } from './permits.ts';
 
 const CHUNK_BYTES = 64 * 1024;
 /** Output that one effect may have waiting to be stored before its writer has to wait. */
@@ -23,7 +23,7 @@ export class LogWriter {
   readonly #db: Kysely<DB>;
   readonly #clock: Clock;
   readonly #claim: Claim;
-  readonly #permits: Permits;
+  readonly #calls: BoundedCalls;
   readonly #emit: (event: DispatchEvent) => void;
   readonly #ended = new AbortController();
   #buffer: Uint8Array[] = [];
@@ -41,13 +41,13 @@ export class LogWriter {
     clock: Clock;
     claim: Claim;
     /** Shared by all runs: a stalled log table must not take every connection of the pool. */
-    permits: Permits;
+    calls: BoundedCalls;
     emit: (event: DispatchEvent) => void;
   }) {
     this.#db = options.db;
     this.#clock = options.clock;
     this.#claim = options.claim;
-    this.#permits = options.permits;
+    this.#calls = options.calls;
     this.#emit = options.emit;
   }
 
@@ -119,8 +119,8 @@ export class LogWriter {
       const deadline = Math.min(bound, this.#endBy);
       try {
         const left = Math.max(1, deadline - this.#clock.now());
-        const append = this.#permits.with(() => appendLog(this.#db, this.#claim, [{ seq, bytes }]));
-        this.#isStale = (await bounded(this.#clock, left, 'storing output', append)) === 'stale';
+        const append = () => appendLog(this.#db, this.#claim, [{ seq, bytes }]);
+        this.#isStale = (await this.#calls.run(left, 'storing output', append)) === 'stale';
         return;
       } catch (error) {
         if (isPassing(error) && this.#clock.now() + RETRY_MS < deadline) {

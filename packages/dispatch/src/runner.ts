@@ -1,16 +1,13 @@
 import type { DB } from '@sluice/db';
 import type { ClaimedEffect } from '@sluice/queue-core/dispatcher';
 import type { Kysely } from 'kysely';
+import { BoundedCalls } from './bounded-calls.ts';
 import type { Clock } from './clock.ts';
 import type { DispatchEvent } from './dispatch-event.ts';
 import { LogWriter } from './log-writer.ts';
-import { Permits } from './permits.ts';
 import { Run, type AbortCause } from './run.ts';
 import type { RunContext, RunResult } from './run-result.ts';
 import { describeError } from './storable-text.ts';
-
-/** Log statements at once, of all runs together. */
-const LOG_WRITES_MAX = 2;
 
 /** The effects that this process runs now. */
 export class Runner {
@@ -20,7 +17,7 @@ export class Runner {
   readonly #run: (effect: ClaimedEffect, context: RunContext) => Promise<RunResult>;
   readonly #onEnded: (effect: ClaimedEffect, result: RunResult, cause: AbortCause | undefined) => void;
   readonly #running = new Map<bigint, Run>();
-  readonly #logPermits = new Permits(LOG_WRITES_MAX);
+  readonly #logCalls: BoundedCalls;
   #allEnded: PromiseWithResolvers<void> | undefined;
 
   constructor(options: {
@@ -32,6 +29,7 @@ export class Runner {
   }) {
     this.#db = options.db;
     this.#clock = options.clock;
+    this.#logCalls = new BoundedCalls(options.clock);
     this.#emit = options.emit;
     this.#run = options.run;
     this.#onEnded = options.onEnded;
@@ -79,7 +77,7 @@ export class Runner {
         db: this.#db,
         clock: this.#clock,
         claim: effect,
-        permits: this.#logPermits,
+        calls: this.#logCalls,
         emit: this.#emit,
       });
       await log.write(bytes);

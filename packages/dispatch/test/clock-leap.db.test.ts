@@ -44,8 +44,8 @@ test('when the clock of the database is set forward, nobody alive is declared de
   await until('all run', () => runs === 4);
   await leap('1 hour');
   for (const dispatcher of dispatchers) {
-    await until('it notices', () => dispatcher.of('database_clock_leapt').length === 1);
-    expect(dispatcher.of('database_clock_leapt')[0]!.aheadMs).toBeGreaterThan(3_590_000);
+    const noticed = () => dispatcher.of('database_clock_leapt').some(({ aheadMs }) => aheadMs > 3_590_000);
+    await until('it notices', noticed);
   }
   const { registered } = await db
     .selectFrom('dispatcher')

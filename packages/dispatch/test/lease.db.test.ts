@@ -139,3 +139,16 @@ test('claims whose answer was lost are handed back', async () => {
   const row = await db.selectFrom('effect_history').select(['state', 'attempts']).executeTakeFirst();
   expect(row).toEqual({ state: 'done', attempts: 1 });
 });
+
+test('a heartbeat that has to wait for its row takes no connection from what runs', async () => {
+  const { db } = database;
+  const dispatcher = await start(() => Promise.resolve(PASS), { beatMs: 20 });
+  await db.transaction().execute(async (holder) => {
+    await holder.selectFrom('dispatcher').select('dispatcher_id').forUpdate().execute();
+    // More than there are connections.
+    await until('many beats are late', () => dispatcher.of('heartbeat_failed').length > 20);
+    await enqueue(db, ['a', 'b'], 5);
+    await until('all are run', () => dispatcher.stats.completed === 10);
+  });
+  expect(dispatcher.of('dispatcher_declared_dead')).toEqual([]);
+});

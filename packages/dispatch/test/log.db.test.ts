@@ -3,10 +3,10 @@ import { sql, type Kysely } from 'kysely';
 import { dispatcherComplete, type Claim } from '@sluice/queue-core/dispatcher';
 import { startTcpProxy, useTestDatabase } from '@sluice/testkit';
 import { expect, test } from 'vitest';
+import { BoundedCalls } from '../src/bounded-calls.ts';
 import { systemClock, type Clock } from '../src/clock.ts';
 import type { DispatchEvent, RunContext } from '../src/index.ts';
 import { LogWriter } from '../src/log-writer.ts';
-import { Permits } from '../src/permits.ts';
 import { enqueue, PASS, useDispatchers } from './dispatchers.ts';
 import { until } from './until.ts';
 
@@ -48,7 +48,7 @@ function writerOf(claim: Claim, parts: { db?: Kysely<DB>; clock?: Clock } = {}) 
   const events: DispatchEvent[] = [];
   const emit = (event: DispatchEvent): number => events.push(event);
   const { db = database.db, clock = systemClock } = parts;
-  return { writer: new LogWriter({ db, clock, claim, permits: new Permits(2), emit }), events };
+  return { writer: new LogWriter({ db, clock, claim, calls: new BoundedCalls(clock), emit }), events };
 }
 
 test('output of a run is stored in order before its claim is closed, whatever bytes it has', async () => {
