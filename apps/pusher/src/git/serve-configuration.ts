@@ -3,6 +3,12 @@ import type { ConfigEntry } from './git-environment.ts';
 
 const RESULTS = 'refs/meta/results';
 
+/**
+ * A larger blob is passed on as it comes. Below git's own 512m, a few megabytes of eight that inflate to 300 MiB each cost
+ * 3 GiB with every fetch, which looks for deltas between them, and 700 MiB with every repack.
+ */
+export const NOT_DELTIFIED: ConfigEntry = ['core.bigFileThreshold', '64m'];
+
 /** Configuration of every git process that serves a client. */
 function common(folder: string): ConfigEntry[] {
   return [
@@ -11,9 +17,7 @@ function common(folder: string): ConfigEntry[] {
     ['gc.auto', '0'],
     ['maintenance.auto', 'false'],
     ['core.logAllRefUpdates', 'false'],
-    // A larger blob is passed on as it comes. Below git's own 512m, a few megabytes of eight that inflate to 300 MiB each
-    // cost 3 GiB with every fetch, which looks for deltas between them.
-    ['core.bigFileThreshold', '64m'],
+    NOT_DELTIFIED,
     ['pack.windowMemory', '64m'],
   ];
 }

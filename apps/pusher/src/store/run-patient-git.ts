@@ -1,4 +1,5 @@
 import { gitEnvironment, type ConfigEntry } from '../git/git-environment.ts';
+import { NOT_DELTIFIED } from '../git/serve-configuration.ts';
 import { startGit } from '../git/start-git.ts';
 
 export interface PatientGitOptions {
@@ -21,6 +22,7 @@ const CONFIG: readonly ConfigEntry[] = [
   ['core.fsync', 'all'],
   ['gc.auto', '0'],
   ['maintenance.auto', 'false'],
+  NOT_DELTIFIED,
   ['pack.threads', '1'],
   ['pack.windowMemory', '256m'],
   ['repack.writeBitmaps', 'false'],
