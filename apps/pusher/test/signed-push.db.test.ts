@@ -361,6 +361,17 @@ test('members and policies that mean nothing are refused, and so is the deletion
   expect((await pushSigned('admin', ':refs/meta/members/alice')).stderr).toContain('a member is not deleted');
 });
 
+test('first members without an admin are refused, since nobody could change anything after them', async () => {
+  const other = remote.replace(repoId, `${repoId}-first`);
+  const first = (...refspecs: string[]) => work.attempt(['push', other, ...refspecs]);
+  expect((await first('main')).code).toBe(0);
+  await setMember('admin', 'admin', true);
+  const alone = await first('refs/meta/members/alice', 'refs/meta/members/admin');
+  expect(alone.stderr.match(/expected an admin among the first members/g)).toHaveLength(2);
+  await setMember('admin', 'admin', false);
+  expect((await first('refs/meta/members/alice', 'refs/meta/members/admin')).code).toBe(0);
+});
+
 test('without an admin among its members a repository admits nobody but an admin of the server', async () => {
   await setMember('admin', 'admin', true);
   expect((await pushSigned('admin', '+refs/meta/members/admin')).code).toBe(0);

@@ -4,6 +4,7 @@ import { userInfo } from 'node:os';
 import { join } from 'node:path';
 import { commitFiles, defineEffect, type Git } from '@sluice/testkit';
 import { expect, test, vi } from 'vitest';
+import { runCli } from '../run-cli.ts';
 import { useAdopted } from './use-adopted.ts';
 
 // Each push starts a program.
@@ -43,10 +44,27 @@ test('only admins who are named change what is below refs/meta/', async () => {
   const definition = await defineEffect(work, 'test', DEFINITION);
   const refused = await push(['origin', 'main', 'refs/meta/effects/test'], { user: 'alice' });
   expect(refused.code).toBe(1);
-  expect(refused.stderr).toMatch(/refs\/meta\/effects\/test \(expected .*admin/);
+  expect(refused.stderr).toContain(
+    'refs/meta/effects/test (expected an admin: refs/meta/effects/** is for admins; sluice hook install --admin names the admins)',
+  );
   expect(await known()).toEqual({});
   expect((await push(['origin', 'refs/meta/effects/test'], { user: 'lead' })).code).toBe(0);
   expect(await known()).toEqual({ 'refs/meta/effects/test': definition });
+});
+
+test('the command line is who SLUICE_PUSHER says, as git is, where the repository is a folder', async () => {
+  const { bare, work, install, known } = await adopted.begin();
+  await install('--admin', 'lead');
+  const file = join(adopted.folder, 'effect.yaml');
+  writeFileSync(file, DEFINITION);
+  const add = (name: string) =>
+    runCli(['effect', 'add', 'test', file, '--remote', bare.folder], {
+      cwd: work.folder,
+      env: { PATH: process.env['PATH'], SLUICE_PUSHER: name },
+    });
+  expect(await add('alice')).toMatchObject({ code: 1, stderr: expect.stringContaining('expected an admin') });
+  expect(await add('lead')).toMatchObject({ code: 0 });
+  expect(Object.keys(await known())).toEqual(['refs/meta/effects/test']);
 });
 
 interface Key {

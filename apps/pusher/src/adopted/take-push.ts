@@ -99,6 +99,7 @@ async function admit(
     objectFormat,
     roles: roles(repoId),
     isServerAdmin,
+    isUser: true,
     verify: isSignedBy,
   });
 }

@@ -64,7 +64,7 @@ export type Admission = ({ signature: Signature | null } & Pick<Admitted, 'forwa
 export interface PushToCheck
   extends
     Pick<Preamble, 'certificate' | 'commands' | 'objectFormat'>,
-    Pick<Attempt, 'roles' | 'isServerAdmin'> {
+    Pick<Attempt, 'roles' | 'isServerAdmin' | 'isUser'> {
   /** What is wrong with the certificate, the signature left aside. */
   certificateFault: string | null;
   /** Whether the key made the signature. */
@@ -73,7 +73,7 @@ export interface PushToCheck
 
 /** Judges a push by what governs its repository, and by the signature it has or lacks. */
 export async function checkSignature(governance: Governance, push: PushToCheck): Promise<Admission> {
-  const { certificate, commands, objectFormat, roles, isServerAdmin } = push;
+  const { certificate, commands, objectFormat, roles, isServerAdmin, isUser = false } = push;
   if (certificate !== null && governance.members === null) {
     return {
       refused: `expected an unsigned push: there is nothing below ${MEMBER_PREFIX} to check a signature against`,
@@ -82,7 +82,7 @@ export async function checkSignature(governance: Governance, push: PushToCheck):
   const key = certificate === null ? null : (keyOfSignature(certificate.signature) ?? null);
   if (certificate !== null && key === null) return { refused: 'expected a signature with an SSH key' };
   const edits = commands.map((command) => toEdit(command, objectFormat));
-  const judgement = judgePush(governance, { edits, roles, key, isServerAdmin });
+  const judgement = judgePush(governance, { edits, roles, key, isServerAdmin, isUser });
   if ('refused' in judgement) return judgement;
   const { signer, forwardOnly } = judgement;
   if (certificate === null || key === null || signer === null) return { signature: null, forwardOnly };

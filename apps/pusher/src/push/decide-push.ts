@@ -18,6 +18,7 @@ import { judgeObjects } from './judge-objects.ts';
 import { isMove } from './judge-push.ts';
 import { readObjectFacts } from './object-facts.ts';
 import { judgeCommands, NOT_APPLIED, refuseAll, reportsOf, type GateRules } from './push-gate.ts';
+import { readGoverningRefs } from './read-governing-refs.ts';
 import { readResult, type Result } from './read-result.ts';
 import type { Decision } from './receive-pack.ts';
 import { toEdit } from './to-edit.ts';
@@ -95,7 +96,11 @@ async function decide(context: PushContext, push: PushToDecide): Promise<PushDec
       forward.has(name) ? [] : [[name, push.forwardOnly.get(name)!] as const],
     ),
     ...judgeObjects(edits, facts, definitions),
-    ...(await judgeGoverning(context.governance, edits, facts, git)),
+    ...(await judgeGoverning(
+      { reader: context.governance, git, hadMembers: () => hadMembers(context.db, push.repoId) },
+      edits,
+      facts,
+    )),
   ]);
   if (faults.size > 0) return refuse(context, push, reportsOf(commands, faults));
   const result = push.claimNumber === null ? null : await readResult(edits[0]!.to!, git, push.readBrought);
@@ -181,6 +186,10 @@ function refusal(reports: RefReport[]): PushDecision {
 }
 
 /** Whether a ref is expected to be there with a certain value. */
+async function hadMembers(db: PushContext['db'], repoId: string): Promise<boolean> {
+  return (await readGoverningRefs(db, { repoId, membersMax: 0 })).hadMembers;
+}
+
 function isValue(expect: RefEdit['expect']): boolean {
   return expect !== 'any' && expect !== 'absent';
 }

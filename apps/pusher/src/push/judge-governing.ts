@@ -4,12 +4,22 @@ import type { LookUpOptions } from '../git/look-up-objects.ts';
 import { isGoverning, MEMBER_STAYS, memberNameFault, type GovernanceReader } from './governance.ts';
 import type { FactsByOid } from './object-facts.ts';
 
-/** Why a member or a policy may not become what the push says, by ref name: one that means nothing locks everybody out. */
+/** What a push is judged with that moves members or the policy. */
+interface GoverningContext {
+  reader: GovernanceReader;
+  git: Omit<LookUpOptions, 'withContent'>;
+  /** Whether there ever was a member. Asked only about a push of members. */
+  hadMembers: () => Promise<boolean>;
+}
+
+/**
+ * Why a member or a policy may not become what the push says, by ref name: one that means nothing locks everybody out,
+ * and so do first members without an admin.
+ */
 export async function judgeGoverning(
-  reader: GovernanceReader,
+  { reader, git, hadMembers }: GoverningContext,
   edits: readonly RefEdit[],
   facts: FactsByOid,
-  git: Omit<LookUpOptions, 'withContent'>,
 ): Promise<Map<string, string>> {
   const faults = new Map<string, string>();
   const governing = edits.filter(({ name }) => isGoverning(name));
@@ -22,8 +32,16 @@ export async function judgeGoverning(
       to === null ? deletionFault(name) : (memberNameFault(name) ?? contentFault(loaded.get(name)));
     if (fault !== null) faults.set(name, fault);
   }
+  const members = [...loaded].flatMap(([name, one]) => ('member' in one ? [{ name, ...one.member }] : []));
+  const isAdminThere = members.some(({ role, revoked }) => role === 'admin' && !revoked);
+  // Members are never gone again, so an answer from before the lock can be too old in one way only, and then refuses.
+  if (members.length > 0 && !isAdminThere && !(await hadMembers()))
+    for (const { name } of members) faults.set(name, NO_ADMIN_YET);
   return faults;
 }
+
+const NO_ADMIN_YET =
+  'expected an admin among the first members: from then on only an admin can change what is here. Push that member before the others, or together with them';
 
 /** Without a policy the defaults hold. */
 function deletionFault(name: string): string | null {

@@ -24,6 +24,8 @@ export interface Attempt {
   key: string | null;
   /** Whether its credentials open every repository of the server with every right. */
   isServerAdmin: boolean;
+  /** Whether the server of an adopted repository says who pushes, and not a token. */
+  isUser?: boolean;
 }
 
 /** Nothing in the way but what only objects can tell. */
@@ -48,7 +50,7 @@ export function judgePush(governance: Governance, attempt: Attempt): Admitted | 
   const broken = faultOf(governance);
   if (broken !== null) return judgeRepair(broken, attempt);
   const { members, policy } = governance;
-  const { edits, roles, key } = attempt;
+  const { edits, roles, key, isUser = false } = attempt;
   const names = edits.map(({ name }) => name);
   if (policySteps(policy, names) > MATCHING_STEPS_MAX) {
     return {
@@ -64,7 +66,7 @@ export function judgePush(governance: Governance, attempt: Attempt): Admitted | 
   const forwardOnly = new Map<string, string>();
   for (const { edit, rule } of ruled) {
     const fault =
-      roleFault(rule, roles) ?? moveFault(edit, rule) ?? signatureFault(rule, { isUnsigned, owner });
+      roleFault(rule, roles, isUser) ?? moveFault(edit, rule) ?? signatureFault(rule, { isUnsigned, owner });
     if (fault !== null) faults.set(edit.name, fault);
     else if (isMove(edit) && !rule.force.value) forwardOnly.set(edit.name, forceReason(rule));
   }
@@ -117,9 +119,14 @@ const NAME_OF_ROLE: Readonly<Record<Role, string>> = {
 function roleFault(
   { roles: { value: allowed, pattern } }: RuleInForce,
   roles: readonly Role[],
+  isUser: boolean,
 ): string | null {
   if (admits(allowed, roles)) return null;
   if (allowed.length === 0) return `nobody may push here: ${pattern} has no roles`;
+  if (isUser) {
+    const expected = allowed.map((role) => NAME_OF_ROLE[role]).join(' or ');
+    return `expected ${expected}: ${pattern} is for ${allowed.join('s and ')}s; sluice hook install --admin names the admins`;
+  }
   const scopes = allowed.map((role) => SCOPE_OF_ROLE[role]).join(' or ');
   return `expected a token with ${scopes}: ${pattern} is for ${allowed.join('s and ')}s`;
 }
