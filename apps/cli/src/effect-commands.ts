@@ -86,7 +86,7 @@ async function findDefinition(git: Git, remote: string, name: string): Promise<R
   const [found] = await listDefinitions(git, remote, { name });
   if (found !== undefined) return found;
   throw new CommandError(
-    `${shownRemote(remote)} has no effect called ${name}`,
+    `the remote ${shownRemote(remote)} has no effect called ${name}`,
     'sluice effect list shows the ones it has.',
   );
 }

@@ -32,7 +32,7 @@ export async function listRemoteRefs(
       `the remote ${shownRemote(remote)} did not answer: ${reason(stderr)}`,
       isUnknown
         ? 'Check its name; a repository that is new is made by the first push, or by sluice effect add.'
-        : 'Check its name and your access with git ls-remote, or name another with --remote.',
+        : await otherRemotes(git, remote),
     );
   }
   return stdout
@@ -43,6 +43,14 @@ export async function listRemoteRefs(
       const [oid = '', ref = ''] = line.split('\t');
       return { ref, oid };
     });
+}
+
+/** What to try when a remote does not answer: most often it is not called origin. */
+async function otherRemotes(git: Git, remote: string): Promise<string> {
+  const names = (await git.must(['remote'])).split('\n').filter((name) => name !== '');
+  if (names.includes(remote) || names.length === 0)
+    return 'Check its name and your access with git ls-remote, or name another with --remote.';
+  return `This clone has no remote of that name. Name one with --remote: ${names.slice(0, 5).join(', ')}${names.length > 5 ? ', …' : ''}.`;
 }
 
 /** Brings the objects of refs here, without touching any ref, FETCH_HEAD or the work tree. */

@@ -40,7 +40,7 @@ export async function setRepo(terminal: Terminal, repoId: string, changes: RepoC
       'Give --cap, --weight, --max-queued, --pause or --resume.',
     );
   }
-  const text = await withDatabase(terminal, async (db) => {
+  const { text, pushes } = await withDatabase(terminal, async (db) => {
     const values = {
       ...(changes.cap === undefined ? {} : { cap: changes.cap }),
       ...(changes.weight === undefined ? {} : { weight: changes.weight }),
@@ -48,7 +48,7 @@ export async function setRepo(terminal: Terminal, repoId: string, changes: RepoC
     };
     // Pausing twice keeps the first instant: "since when" is what a person wants to know.
     const pause = sql<Date | null>`coalesce(repo.paused_at, now())`;
-    await db
+    const repo = await db
       .insertInto('repo')
       .values({
         repo_id: repoId,
@@ -62,10 +62,15 @@ export async function setRepo(terminal: Terminal, repoId: string, changes: RepoC
           repo_id: repoId,
         }),
       )
-      .execute();
-    return await describeRepo(db, repoId);
+      .returning('op_seq')
+      .executeTakeFirstOrThrow();
+    return { text: await describeRepo(db, repoId), pushes: repo.op_seq };
   });
   terminal.stdout.write(text ?? '');
+  // As after a mistyped name.
+  if (pushes === 0n) {
+    terminal.stderr.write(`nobody has pushed to ${printableLine(repoId)} yet; the limits wait for it\n`);
+  }
 }
 
 async function describeRepo(db: Kysely<DB>, repoId: string): Promise<string | undefined> {

@@ -40,14 +40,6 @@ function createProgram(terminal: Terminal): Command {
     .configureOutput({
       writeOut: (text) => terminal.stdout.write(text),
       writeErr: (text) => terminal.stderr.write(text),
-      outputError: (text, write) => {
-        write(
-          `sluice: ${text
-            .replace(/^error: /, '')
-            .trim()
-            .replaceAll('\n', ' ')}\n  next: see sluice --help\n`,
-        );
-      },
     });
   addEffectCommands(program, terminal);
   addPolicyCommands(program, terminal);
@@ -61,7 +53,23 @@ function createProgram(terminal: Terminal): Command {
     .command('migrate')
     .description("bring the database to this version's schema")
     .action(() => migrateDatabase(terminal));
+  sayWhatHelps(program, 'sluice');
   return program;
+}
+
+/** Whoever uses a command wrongly is sent to the help of that command, not to the list of all. */
+function sayWhatHelps(command: Command, path: string): void {
+  command.configureOutput({
+    ...command.configureOutput(),
+    outputError: (text, write) => {
+      const what = text
+        .replace(/^error: /, '')
+        .trim()
+        .replaceAll('\n', ' ');
+      write(`sluice: ${what}\n  next: see ${path} --help\n`);
+    },
+  });
+  for (const sub of command.commands) sayWhatHelps(sub, `${path} ${sub.name()}`);
 }
 
 const remote = () => new Option('--remote <remote>', 'name or URL of the repository').default('origin');
@@ -110,7 +118,7 @@ function addPolicyCommands(program: Command, terminal: Terminal): void {
 function addQueueCommands(program: Command, terminal: Terminal): void {
   program
     .command('queue')
-    .description('what runs, what waits and for what, and the newest of what finished')
+    .description('what runs, what waits and for what, and the newest effects that have finished')
     .option('--repo <repo>', 'only this repository')
     .option('--limit <n>', 'rows per section', whole(1, 1000), 20)
     .option('--watch', 'keep showing it until interrupted')

@@ -2,6 +2,9 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { CommandError } from './command-error.ts';
 
+/** In angle brackets, so that it is not taken for a credential and hidden. */
+const EXAMPLE = 'postgres://<user>:<password>@<host>:5432/<database>';
+
 export const PROJECT_ROOT = join(import.meta.dirname, '../../..');
 
 /** `DATABASE_URL`, or, when it is unset, what the local start wrote to `local.json` in its data folder. */
@@ -18,7 +21,7 @@ export async function readDatabaseUrl(
   } catch {
     throw new CommandError(
       `expected DATABASE_URL, or a running local start (${file}), got neither`,
-      'Set DATABASE_URL=postgres://user:password@host:5432/database, or start everything here with npm start.',
+      `Set DATABASE_URL, such as ${EXAMPLE}, or start everything here with npm start.`,
     );
   }
   return checked(databaseUrlOf(text), file);
@@ -39,7 +42,7 @@ function checked(url: string, where: string): string {
   if (['postgres:', 'postgresql:'].includes(URL.parse(url)?.protocol ?? '')) return url;
   throw new CommandError(
     `${where}: expected a URL that starts with postgres://, got something else`,
-    'Set DATABASE_URL=postgres://user:password@host:5432/database.',
+    `Set DATABASE_URL, such as ${EXAMPLE}.`,
   );
 }
 

@@ -31,7 +31,10 @@ describe('sluice repo', () => {
     expect(unknown.stderr).toContain('there is no repository called acme/api');
 
     const set = await cli('repo', 'set', 'acme/api', '--cap', '3', '--max-queued', '0');
-    expect(set).toMatchObject({ code: 0, stderr: '' });
+    expect(set).toMatchObject({
+      code: 0,
+      stderr: 'nobody has pushed to acme/api yet; the limits wait for it\n',
+    });
     expect(set.stdout.split('\n')).toEqual([
       'repository  acme/api',
       'cap         3',

@@ -241,7 +241,7 @@ describe('sluice effect', () => {
   });
 
   it.each([
-    [['effect', 'show', 'build'], 1, /origin has no effect called build/],
+    [['effect', 'show', 'build'], 1, /the remote origin has no effect called build/],
     [['effect', 'remove', '../x'], 1, /expected an effect name .* got "\.\.\/x"/],
     [['effect', 'add', 'build', 'missing.yaml'], 1, /cannot read missing\.yaml: there is no such file/],
     [['effect', 'add', 'build', '.'], 1, /cannot read \.: it is a folder/],
@@ -255,6 +255,23 @@ describe('sluice effect', () => {
     expect(result.code).toBe(code);
     expect(result.stderr).toMatch(message);
     expect(result.stderr).toMatch(/^sluice: [^\n]+\n {2}next: [^\n]+\n$/);
+  });
+
+  it('sends whoever uses a command wrongly to the help of that command', async () => {
+    for (const [args, path] of [
+      [['effect', 'add', 'build'], 'sluice effect add'],
+      [['log'], 'sluice log'],
+      [['repo', 'set', 'a', '--cap', '0'], 'sluice repo set'],
+      [['nonsense'], 'sluice'],
+    ] as const)
+      expect((await cli(...args)).stderr).toContain(`\n  next: see ${path} --help\n`);
+  });
+
+  it('names the remotes that there are when there is none of the name that was asked for', async () => {
+    await git(clone, 'remote', 'rename', 'origin', 'sluice');
+    expect((await cli('effect', 'list')).stderr).toContain(
+      '  next: This clone has no remote of that name. Name one with --remote: sluice.\n',
+    );
   });
 
   it('says so outside a repository', async () => {

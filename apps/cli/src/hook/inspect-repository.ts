@@ -26,7 +26,14 @@ export async function findRepository(terminal: Terminal, path: string): Promise<
   const folder = await findFolder(terminal, path);
   const git = createGit(folder, terminal.env);
   const ask = (...args: string[]): Promise<string> => git.must(['--git-dir', folder, ...args]);
-  if ((await ask('rev-parse', '--is-bare-repository')) !== 'true') {
+  const { code, stdout } = await git.run(['--git-dir', folder, 'rev-parse', '--is-bare-repository']);
+  if (code !== 0) {
+    throw new CommandError(
+      `expected the folder of a bare repository, got ${folder}, in which git finds none`,
+      'Name the folder that has HEAD, objects and refs in it; a clone to work in is adopted where it was cloned from.',
+    );
+  }
+  if (stdout.toString('utf8').trim() !== 'true') {
     throw new CommandError(
       `expected a bare repository, got one with a work tree: ${folder}`,
       'Name a repository that git init --bare or git clone --bare made.',

@@ -137,7 +137,7 @@ test('what cannot be adopted is refused with what to do', async () => {
     expect(code).toBe(1);
     return stderr;
   };
-  expect(await attempt(work.folder)).toContain('this folder');
+  expect(await attempt(work.folder)).toContain(`got ${work.folder}, in which git finds none`);
   expect(await attempt(join(work.folder, '.git'))).toContain(
     'expected a bare repository, got one with a work tree',
   );
