@@ -1,4 +1,5 @@
-import { existsSync, utimesSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, utimesSync, writeFileSync } from 'node:fs';
+import { readFile } from 'node:fs/promises';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { useTempFolder } from '@sluice/testkit';
@@ -25,6 +26,42 @@ test('one holds it at a time, also within this process, and it is given back aft
   await expect(first).rejects.toThrow('first failed');
   await second;
   expect(log).toEqual(['first begins', 'first ends', 'second']);
+  expect(existsSync(path)).toBe(false);
+});
+
+test('of many that wait in one process, each has it alone', async () => {
+  const path = join(folder.path, 'lock');
+  let inside = 0;
+  let most = 0;
+  const enter = async (): Promise<void> =>
+    await withLockFile(path, async () => {
+      inside += 1;
+      most = Math.max(most, inside);
+      await readFile(path);
+      inside -= 1;
+    });
+  for (let round = 0; round < 5; round += 1) await Promise.all(Array.from({ length: 40 }, enter));
+  expect(most).toBe(1);
+});
+
+test('who was taken for dead takes no lock away from its successor', async () => {
+  const path = join(folder.path, 'lock');
+  const slow = await tryWithLockFile(path, 60_000, async () => {
+    const hourAgo = new Date(Date.now() - 3_600_000);
+    utimesSync(path, hourAgo, hourAgo);
+    const began = Promise.withResolvers<void>();
+    const gate = Promise.withResolvers<void>();
+    const successor = tryWithLockFile(path, 60_000, async () => {
+      began.resolve();
+      await gate.promise;
+      return readFileSync(path, 'utf8');
+    });
+    await began.promise;
+    return { successor, gate };
+  });
+  expect(existsSync(path)).toBe(true);
+  slow!.result.gate.resolve();
+  expect((await slow!.result.successor)?.result).toContain(`${process.pid} `);
   expect(existsSync(path)).toBe(false);
 });
 

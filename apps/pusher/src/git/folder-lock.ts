@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
-import { open, readFile, stat, unlink } from 'node:fs/promises';
+import { readFileSync, statSync, unlinkSync } from 'node:fs';
+import { open } from 'node:fs/promises';
 import { hostname } from 'node:os';
 import { setTimeout as delay } from 'node:timers/promises';
 import { unavailable } from '../http/http-error.ts';
@@ -42,7 +43,7 @@ export async function tryWithLockFile<T>(
     try {
       return { result: await task() };
     } finally {
-      await unlink(path).catch(() => undefined);
+      removeOwn(path, id);
     }
   } finally {
     held.delete(id);
@@ -51,9 +52,7 @@ export async function tryWithLockFile<T>(
 
 async function tryTake(path: string, id: string, staleMs: number): Promise<boolean> {
   if (await tryCreate(path, id)) return true;
-  if (!(await isStale(path, staleMs))) return false;
-  await unlink(path).catch(() => undefined);
-  return await tryCreate(path, id);
+  return removeStale(path, staleMs) && (await tryCreate(path, id));
 }
 
 async function tryCreate(path: string, id: string): Promise<boolean> {
@@ -67,17 +66,39 @@ async function tryCreate(path: string, id: string): Promise<boolean> {
   }
 }
 
-async function isStale(path: string, staleMs: number): Promise<boolean> {
+/**
+ * Whether the lock was one that nobody holds; it is gone then. Without a wait between the look and the deed: in that time
+ * the lock that was looked at may have become somebody else's.
+ */
+function removeStale(path: string, staleMs: number): boolean {
   try {
-    const [{ mtimeMs }, text] = await Promise.all([stat(path), readFile(path, 'utf8')]);
-    if (Date.now() - mtimeMs > staleMs) return true;
-    const owner = /^(\d+) (\S+) (.+)\n$/.exec(text);
-    if (owner === null || owner[3] !== hostname()) return false;
-    const pid = Number(owner[1]);
-    return pid === process.pid ? !held.has(owner[2]!) : !isAlive(pid);
+    if (!isStale(path, staleMs)) return false;
+    unlinkSync(path);
+    return true;
   } catch {
     return false;
   }
+}
+
+function isStale(path: string, staleMs: number): boolean {
+  if (Date.now() - statSync(path).mtimeMs > staleMs) return true;
+  const owner = ownerOf(path);
+  if (owner === null || owner.host !== hostname()) return false;
+  return owner.pid === process.pid ? !held.has(owner.id) : !isAlive(owner.pid);
+}
+
+/** Leaves the lock of a successor, who took its owner for dead, where it is. */
+function removeOwn(path: string, id: string): void {
+  try {
+    if (ownerOf(path)?.id === id) unlinkSync(path);
+  } catch {
+    // It is gone.
+  }
+}
+
+function ownerOf(path: string): { pid: number; id: string; host: string } | null {
+  const [, pid, id, host] = /^(\d+) (\S+) (.+)\n$/.exec(readFileSync(path, 'utf8')) ?? [];
+  return id === undefined || host === undefined ? null : { pid: Number(pid), id, host };
 }
 
 function isAlive(pid: number): boolean {
