@@ -20,7 +20,7 @@ export async function assertMigrated(db: Kysely<DB>): Promise<void> {
   if (missing.length > 0) {
     throw new SluiceError(
       'schema_out_of_date',
-      `Schema ${SCHEMA}: expected migration ${missing.join(', ')}, got ${applied.size === 0 ? 'none' : [...applied].at(-1)} as the last one. Run sluice migrate, then start again.`,
+      `Schema ${SCHEMA}: expected migration ${missing.join(', ')}, got ${applied.size === 0 ? 'none' : [...applied].at(-1)} as the last one. Run sluice migrate, or migrate in a program of your own, then start again.`,
     );
   }
   if (unknown.length > 0) {

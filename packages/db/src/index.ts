@@ -4,6 +4,7 @@ export { assertUsable } from './assert-usable.ts';
 export { createDatabase, createPool, isOurPool, type DatabaseOptions } from './create-database.ts';
 export { CHANNELS, listen, type ListenOptions } from './listen.ts';
 export { migrate, migrateDown } from './migrate.ts';
+export { migrationSql } from './migration-sql.ts';
 export { canPipeline, inOneTrip, sendTogether } from './one-trip.ts';
 export { isRetryable, isUnavailable, sqlState } from './postgres-errors.ts';
 export { PREPARED } from './prepared.ts';
