@@ -4,19 +4,27 @@
  * An order and the effects it causes commit in one transaction, or not at all. Each customer is a repo to the queue, so
  * one customer's thousand orders do not keep another's single one waiting.
  *
- *     DATABASE_URL=postgres://… node packages/dispatch/examples/own-tables.ts
+ *     DATABASE_URL=postgres://… node packages/sluice-queue/examples/own-tables.ts
  */
-import { createDatabase, createPool, migrate, sluice } from '@sluice/db';
-import type { ClaimedEffect } from '@sluice/queue-core/dispatcher';
-import { enqueueEffect } from '@sluice/queue-core/repo';
 import { Kysely, PostgresDialect, sql, type Generated } from 'kysely';
+import pg from 'pg';
+import {
+  createDatabase,
+  enqueueEffect,
+  migrate,
+  sluice,
+  startDispatcher,
+  typedPayload,
+  type ClaimedEffect,
+  type RunContext,
+  type RunResult,
+} from 'sluice-queue';
 import * as v from 'valibot';
 import { z } from 'zod';
-import { startDispatcher, typedPayload, type RunContext, type RunResult } from '../src/index.ts';
 
 interface ShopTables {
   shop_order: {
-    order_id: Generated<bigint>;
+    order_id: Generated<string>; // bigint, as pg gives it
     customer: string;
     total_cents: number;
     invoiced_at: Date | null;
@@ -24,7 +32,7 @@ interface ShopTables {
 }
 
 /** Any library with Standard Schema will do; a program would choose one. */
-const invoice = typedPayload(z.object({ orderId: z.string().transform(BigInt) }));
+const invoice = typedPayload(z.object({ orderId: z.string() }));
 const thankYou = typedPayload(
   v.object({ customer: v.string(), totalCents: v.pipe(v.number(), v.integer()) }),
 );
@@ -33,7 +41,7 @@ const thankYou = typedPayload(
 async function placeOrder(
   shop: Kysely<ShopTables>,
   order: { customer: string; totalCents: number },
-): Promise<bigint> {
+): Promise<string> {
   const { customer, totalCents } = order;
   return await shop.transaction().execute(async (trx) => {
     const { order_id } = await trx
@@ -44,7 +52,7 @@ async function placeOrder(
     await enqueueEffect(sluice(trx), {
       repoId: customer,
       name: 'invoice',
-      payload: await invoice.encode({ orderId: String(order_id) }),
+      payload: await invoice.encode({ orderId: order_id }),
       dedupKey: `invoice-${order_id}`,
     });
     await enqueueEffect(sluice(trx), {
@@ -89,7 +97,7 @@ function handlers(shop: Kysely<ShopTables>, say: (line: string) => void): Record
 export async function runShop(connectionString: string, say: (line: string) => void): Promise<void> {
   const queue = createDatabase({ connectionString, applicationName: 'shop-queue' });
   const shop = new Kysely<ShopTables>({
-    dialect: new PostgresDialect({ pool: createPool({ connectionString, applicationName: 'shop' }) }),
+    dialect: new PostgresDialect({ pool: new pg.Pool({ connectionString }) }),
   });
   try {
     await migrate(queue);
