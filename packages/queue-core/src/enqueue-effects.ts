@@ -5,9 +5,9 @@ import { closeWaiting } from './close-waiting.ts';
 import { acquireKeys, keyHolder, moveKeys, type KeyRequest } from './dedup-keys.ts';
 import type { EffectId } from './effect-id.ts';
 import { prepareBatch, readRoom, readWaiting } from './enqueue-facts.ts';
-import { insertEffect } from './insert-effect.ts';
 import { insertEffects } from './insert-effects.ts';
 import { insertFinished } from './insert-finished.ts';
+import { insertJoined } from './insert-joined.ts';
 import { checkNewEffect, type NewEffect } from './new-effect.ts';
 import { planEnqueue, type Candidate } from './plan-enqueue.ts';
 import { lockTurns } from './turn-lock.ts';
@@ -45,12 +45,12 @@ export async function enqueue(
   if (effects.length === 0) return [];
   const [first] = effects;
   if (effects.length === 1 && first!.supersede !== true) {
-    const id = await insertEffect(db, first!);
+    const id = await insertJoined(db, first!);
     if (id !== undefined) return [queued(id, [])];
     const holder = await keyHolder(db, first!);
     if (holder !== undefined) return [duplicate(holder)];
   } else if (!effects.some((effect) => effect.dedupKey !== undefined || effect.supersede === true)) {
-    const ids = await insertEffects(db, effects, { unlessLimited: true });
+    const ids = await insertEffects(db, effects, { unlessLimited: 'batch' });
     if (ids !== undefined) return ids.map((id) => queued(id, []));
   }
   return await inBoundedTransaction(db, (trx) => enqueueByRules(trx, effects, options.whenFull));

@@ -9,10 +9,8 @@ interface Inserted {
   ids: string | null;
 }
 
-interface Options {
-  ids?: readonly bigint[];
-  unlessLimited?: boolean;
-}
+/** Given ids, or the next ones; and then what a limit on waiting effects keeps out: the whole batch, or its repo's. */
+type Options = { ids: readonly bigint[] } | { unlessLimited: 'batch' | 'effect' };
 
 /**
  * Appends effects to the queue in one statement, whatever their number, and returns their ids in the given order: the
@@ -25,10 +23,19 @@ interface Options {
 export async function insertEffects(
   db: Kysely<DB>,
   effects: readonly NewEffect[],
-  options: Options,
+  options: { ids: readonly bigint[] } | { unlessLimited: 'batch' },
 ): Promise<bigint[] | undefined> {
   const { rows } = await db.executeQuery<Inserted>(insertManyQuery(effects, options));
   return rows[0]?.ids?.split(' ').map(BigInt);
+}
+
+/** {@link insertEffects} for those whose repo has no limit; the others are not written, and have no id. */
+export async function insertUnlimited(
+  db: Kysely<DB>,
+  effects: readonly NewEffect[],
+): Promise<(bigint | undefined)[]> {
+  const { rows } = await db.executeQuery<Inserted>(insertManyQuery(effects, { unlessLimited: 'effect' }));
+  return rows[0]!.ids!.split(' ').map((id) => (id === '' ? undefined : BigInt(id)));
 }
 
 /** What an effect may bring besides repo and payload: the type of its column, and how it is read. */
@@ -48,8 +55,8 @@ const OPTIONALS = Object.keys(OPTIONAL) as Optional[];
 
 /** What the statement depends on. */
 interface Shape {
-  hasIds: boolean;
-  unlessLimited: boolean;
+  /** Where the ids come from: given, or drawn for the whole batch or each effect unless that is limited. */
+  ids: 'given' | 'batch' | 'effect';
   /** In which effects of the batch differ; of every other column there is one value for all. */
   varying: ReadonlySet<Optional>;
 }
@@ -57,47 +64,61 @@ interface Shape {
 const templates = new Map<string, Template<Name>>();
 
 /**
+ * Every connection keeps each statement that it prepared, and columns that vary or do not make hundreds: beyond so many
+ * shapes, all columns vary.
+ */
+const SHAPES_MAX = 30;
+
+/**
  * The statement behind {@link insertEffects}. PostgreSQL keeps each array that it unnests as a table of its own, so
  * only what differs within the batch is an array: of most batches two, and the name. Measured, of 1,000: 7 to 8 µs for
  * each, client and server, and 11 with an array for every column.
  */
 export function insertManyQuery(effects: readonly NewEffect[], options: Options): CompiledQuery<Inserted> {
-  const { ids, unlessLimited = false } = options;
-  const varying = new Set<Optional>();
-  const values: Partial<Record<Name, unknown>> = {};
-  for (const name of OPTIONALS) {
-    const { of, type } = OPTIONAL[name];
+  const varying = OPTIONALS.filter((name) => {
+    const { of } = OPTIONAL[name];
     const first = of(effects[0]!);
-    if (effects.every((effect) => of(effect) === first)) values[name] = first;
-    else {
-      varying.add(name);
-      const column = effects.map((effect) => of(effect));
-      values[name] = type === 'text' ? textArray(column as (string | null)[]) : column;
-    }
-  }
-  const shape = { hasIds: ids !== undefined, unlessLimited, varying };
-  const key = `${shape.hasIds} ${unlessLimited} ${[...varying].join(' ')}`;
-  let template = templates.get(key);
-  if (template === undefined) templates.set(key, (template = templateOf((value) => statement(shape, value))));
+    return !effects.every((effect) => of(effect) === first);
+  });
+  const ids = 'ids' in options ? 'given' : options.unlessLimited;
+  const [template, shape] = templateFor({ ids, varying: new Set(varying) });
+  const values = OPTIONALS.map((name) => {
+    const { of, type } = OPTIONAL[name];
+    if (!shape.varying.has(name)) return [name, of(effects[0]!)];
+    const column = effects.map((effect) => of(effect));
+    return [name, type === 'text' ? textArray(column as (string | null)[]) : column];
+  });
   return filled(template, {
-    ...(values as Record<Optional, unknown>),
-    ids,
+    ...(Object.fromEntries(values) as Record<Optional, unknown>),
+    ids: 'ids' in options ? options.ids : undefined,
     repoIds: textArray(effects.map((effect) => effect.repoId)),
     payloads: textArray(effects.map((effect) => effect.payload)),
-    limitedRepoIds: unlessLimited ? [...new Set(effects.map((effect) => effect.repoId))] : [],
+    limitedRepoIds: ids === 'given' ? [] : [...new Set(effects.map((effect) => effect.repoId))],
   });
 }
 
-function statement(
-  { hasIds, unlessLimited, varying }: Shape,
-  value: (name: Name) => RawBuilder<unknown>,
-): RawBuilder<unknown> {
+function templateFor(shape: Shape): [Template<Name>, Shape] {
+  const key = `${shape.ids} ${[...shape.varying].join(' ')}`;
+  const known = templates.get(key);
+  if (known !== undefined) return [known, shape];
+  if (templates.size >= SHAPES_MAX && shape.varying.size < OPTIONALS.length)
+    return templateFor({ ...shape, varying: new Set(OPTIONALS) });
+  const template = templateOf<Name>((value) => statement(shape, value));
+  templates.set(key, template);
+  return [template, shape];
+}
+
+function statement({ ids, varying }: Shape, value: (name: Name) => RawBuilder<unknown>): RawBuilder<unknown> {
   const repoIds = sql`${value('repoIds')}::text[]`;
-  const drawn = hasIds
-    ? sql`${value('ids')}::bigint[]`
-    : sql`array(select ${nextEffectId} from generate_series(1, cardinality(${repoIds})))`;
-  const isRefused = sql`exists (select from ${table('repo')} r
-                         where r.max_queued is not null and r.repo_id = any(${value('limitedRepoIds')}::text[]))`;
+  const limited = sql`select r.repo_id from ${table('repo')} r
+                         where r.max_queued is not null and r.repo_id = any(${value('limitedRepoIds')}::text[])`;
+  const drawn = {
+    given: sql`${value('ids')}::bigint[]`,
+    batch: sql`case when exists (${limited}) then null
+                    else array(select ${nextEffectId} from generate_series(1, cardinality(${repoIds}))) end`,
+    effect: sql`array(select case when repo_id = any(array(${limited})) then null else ${nextEffectId} end
+                        from unnest(${repoIds}) as given (repo_id))`,
+  };
   const arrays = [...varying].map((name) => sql`, ${value(name)}::${sql.raw(OPTIONAL[name].type)}[]`);
   const names = [...varying].map((name) => sql`, ${sql.ref(name)}`);
   const given = sql`unnest(drawn.ids, ${repoIds}, ${value('payloads')}::text[]${sql.join(arrays, sql``)})
@@ -107,7 +128,7 @@ function statement(
   const at = sql`coalesce(${column('runAt')}, statement_timestamp() + ${column('delayMs')} * interval '1 ms')`;
   return sql`${PREPARED}
     with drawn as materialized (
-      select ${unlessLimited ? sql`case when ${isRefused} then null else ${drawn} end` : drawn} as ids
+      select ${drawn[ids]} as ids
     ), kept as (
       insert into ${table('effect_queue')}
              (effect_id, repo_id, name, payload, priority, max_attempts, run_at, dedup_key, concurrency_group, push_id)
@@ -115,13 +136,13 @@ function statement(
              case when ${at} > statement_timestamp() then ${at} end,
              ${column('dedupKey')}, ${column('concurrencyGroup')}, ${column('pushId')}
         from drawn, ${given}
-       where ids is not null
+       where effect_id is not null
     ), told as (
       select pg_notify(${sql.lit(CHANNELS.effects)}, min(effect_id) || ' ' || repo_id)
         from drawn, ${given}
-       where ids is not null and (${at} > statement_timestamp()) is not true
+       where effect_id is not null and (${at} > statement_timestamp()) is not true
          and exists (select from ${table('dispatcher')} d where d.is_sleeping)
        group by repo_id
     )
-    select array_to_string(ids, ' ') as ids, (select count(pg_notify::text) from told) as told from drawn`;
+    select array_to_string(ids, ' ', '') as ids, (select count(pg_notify::text) from told) as told from drawn`;
 }

@@ -68,7 +68,7 @@ describe.each(['never taken', 'taken when empty', 'taken when full', 'taken when
       const effects = Array.from({ length: 100 }, () => ({ repoId: 'big', payload: 'x' }));
       const { rows, readWhole } = await rowsTouched(
         database.db,
-        insertManyQuery(effects, { unlessLimited: true }),
+        insertManyQuery(effects, { unlessLimited: 'batch' }),
       );
       expect(readWhole).not.toHaveProperty('effect_queue');
       expect(rows).toBeLessThan(15 * 100);
