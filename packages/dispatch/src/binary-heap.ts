@@ -27,6 +27,11 @@ export class BinaryHeap<T> {
     items[at] = item;
   }
 
+  /** Drops what is not wanted. */
+  keep(isWanted: (item: T) => boolean): void {
+    for (const item of this.#items.splice(0).filter(isWanted)) this.push(item);
+  }
+
   pop(): T | undefined {
     const items = this.#items;
     const first = items[0];

@@ -1,5 +1,5 @@
-import { BinaryHeap } from './binary-heap.ts';
-import { isBefore, newRepo, type Entry, type Repo } from './scheduled-repo.ts';
+import { RepoHeap } from './repo-heap.ts';
+import { newRepo, type Repo } from './scheduled-repo.ts';
 import type { RepoShare, Turn, TurnResult } from './turn.ts';
 
 /** Most effects a repo is given in a row before the next repo has its turn. */
@@ -48,8 +48,8 @@ export class FairScheduler {
   readonly #defaultCap: number;
   readonly #quantum: number;
   readonly #repos = new Map<string, Repo>();
-  readonly #queue = new BinaryHeap<Entry>(isBefore);
-  readonly #idle = new BinaryHeap<Entry>(isBefore);
+  readonly #queue = new RepoHeap();
+  readonly #idle = new RepoHeap();
   readonly #full = new Set<Repo>();
   readonly #busy = new Set<Repo>();
   #claiming = 0;
@@ -73,7 +73,7 @@ export class FairScheduler {
 
   /** Whether a plan would name a repo, now or after a moment. */
   get hasWork(): boolean {
-    return this.#queue.size > 0 || this.#busy.size > 0 || this.#claiming > 0;
+    return this.#queue.peek() !== undefined || this.#busy.size > 0 || this.#claiming > 0;
   }
 
   /** Repos at their cap that are believed to have more work. */
@@ -142,7 +142,6 @@ export class FairScheduler {
       const entry = this.#queue.pop();
       if (entry === undefined) break;
       const { repo } = entry;
-      if (entry.ticket !== repo.ticket || (repo.state !== 'queued' && repo.state !== 'claiming')) continue;
       const room = repo.cap - repo.held - repo.want;
       if (repo.state === 'queued') {
         if (room <= 0) {
@@ -159,7 +158,7 @@ export class FairScheduler {
       repo.want += chunk;
       left -= chunk;
       repo.planned += chunk / repo.weight;
-      this.#push(repo, repo.planned);
+      this.#queue.enter(repo, repo.planned, this.#tickets++);
     }
     for (const repo of waiting)
       this.#enqueue(repo, this.#virtualTime - (CATCH_UP_QUANTA * this.#quantum) / repo.weight);
@@ -238,7 +237,7 @@ export class FairScheduler {
     if (repo.state !== 'claiming') this.#detach(repo);
     repo.tag = Math.max(repo.tag, notBefore);
     this.#activate(repo, 'queued');
-    this.#push(repo, repo.tag);
+    this.#queue.enter(repo, repo.tag, this.#tickets++);
   }
 
   #reopen(repo: Repo): void {
@@ -261,8 +260,7 @@ export class FairScheduler {
     if (repo.state !== 'claiming') this.#detach(repo);
     repo.state = 'idle';
     repo.likely = 1;
-    repo.ticket = this.#tickets++;
-    this.#idle.push({ repo, tag: repo.tag, ticket: repo.ticket });
+    this.#idle.enter(repo, repo.tag, this.#tickets++);
     this.#prune();
   }
 
@@ -276,18 +274,9 @@ export class FairScheduler {
     this.#busy.add(repo);
   }
 
-  #push(repo: Repo, tag: number): void {
-    repo.ticket = this.#tickets++;
-    this.#queue.push({ repo, tag, ticket: repo.ticket });
-  }
-
   #advance(): void {
     if (this.#served === 0) return;
-    let lowest = this.#queue.peek();
-    while (lowest !== undefined && (lowest.ticket !== lowest.repo.ticket || lowest.repo.state !== 'queued')) {
-      this.#queue.pop();
-      lowest = this.#queue.peek();
-    }
+    const lowest = this.#queue.peek();
     if (lowest !== undefined) {
       const byWork = this.#virtualTime + this.#served / this.#activeWeight;
       this.#virtualTime = Math.max(this.#virtualTime, Math.min(byWork, lowest.tag + this.#quantum));
@@ -304,9 +293,7 @@ export class FairScheduler {
       const entry = this.#idle.peek();
       if (entry === undefined || entry.tag > this.#virtualTime) return;
       this.#idle.pop();
-      const { repo } = entry;
-      if (repo.state === 'idle' && repo.ticket === entry.ticket && repo.held === 0)
-        this.#repos.delete(repo.repoId);
+      if (entry.repo.held === 0) this.#repos.delete(entry.repo.repoId);
     }
   }
 }
