@@ -41,17 +41,27 @@ test('a push of definitions and other refs of our own says nothing about effects
   ];
   expect(plan(refs, { definitions: [CI, meta] })).toMatchObject({
     enqueue: [],
-    unmatched: null,
+    unmatched: [],
     unmatchedCount: 0,
   });
 });
 
-test('what does not match is one example and a number', () => {
+test('what does not match is named with the reason, the first few pairs, and counted beyond them', () => {
+  const why = 'matches none of refs/heads/*';
   expect(plan(['refs/heads/a', 'refs/tags/a', 'refs/tags/b'])).toMatchObject({
     enqueue: [{ ref: 'refs/heads/a' }],
-    unmatched: { ref: 'refs/tags/a', name: 'ci', why: 'matches none of refs/heads/*' },
+    unmatched: [
+      { ref: 'refs/tags/a', name: 'ci', why },
+      { ref: 'refs/tags/b', name: 'ci', why },
+    ],
     unmatchedCount: 2,
   });
+  const many = plan(Array.from({ length: 20 }, (_, n) => `refs/tags/t${n}`));
+  expect([many.unmatched.length, many.unmatched[7]?.ref, many.unmatchedCount]).toEqual([
+    8,
+    'refs/tags/t7',
+    20,
+  ]);
 });
 
 test('what a limit or the push itself stops is recorded up to the limit, and counted beyond it', () => {

@@ -47,14 +47,18 @@ export interface EffectPlan {
   skip: { ref: string; name: string; payload: string; reason: string }[];
   /** Skipped effects in all, those beyond the ones in `skip` included. */
   skipCount: number;
-  /** One (effect, ref) pair that did not match; null: all did. Pairs with refs below `refs/meta/` do not count. */
-  unmatched: { ref: string; name: string; why: string } | null;
+  /** The first pairs of effect and ref that did not match. Those with refs below `refs/meta/` do not count. */
+  unmatched: { ref: string; name: string; why: string }[];
+  /** Pairs in all, those beyond the ones in `unmatched` included. */
   unmatchedCount: number;
 }
 
+/** Enough for what a person pushes, and few enough to read where a repository has hundreds of definitions. */
+const UNMATCHED_SHOWN_MAX = 8;
+
 /** Decides which effects a push causes. Pure: the same push and definitions give the same plan. */
 export function planEffects(input: PlanInput): EffectPlan {
-  const plan: EffectPlan = { enqueue: [], skip: [], skipCount: 0, unmatched: null, unmatchedCount: 0 };
+  const plan: EffectPlan = { enqueue: [], skip: [], skipCount: 0, unmatched: [], unmatchedCount: 0 };
   const room: Room = { enqueue: PAYLOAD_BYTES_MAX, skip: PAYLOAD_BYTES_MAX };
   const limited = { ...input, room };
   for (const edit of input.applied) {
@@ -94,7 +98,7 @@ function planOne(
     // Nobody expects a push of definitions to run the effects that they define.
     if (!match.matches && edit.name.startsWith(META_PREFIX)) return;
     plan.unmatchedCount += 1;
-    plan.unmatched ??= { ref: edit.name, name, why };
+    if (plan.unmatched.length < UNMATCHED_SHOWN_MAX) plan.unmatched.push({ ref: edit.name, name, why });
     return;
   }
   const { room, effectsMax } = input;

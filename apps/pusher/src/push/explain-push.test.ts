@@ -15,7 +15,7 @@ test('every effect is named with what became of it and why', () => {
       enqueue: [planned('refs/heads/a'), planned('refs/heads/b'), planned('refs/heads/c')],
       skip: [{ ref: 'refs/heads/d', name: 'ci', payload: '{}', reason: 'more than 3' }],
       skipCount: 3,
-      unmatched: { ref: 'refs/tags/t', name: 'ci', why: 'matches none of refs/heads/*' },
+      unmatched: [{ ref: 'refs/tags/t', name: 'ci', why: 'matches none of refs/heads/*' }],
       unmatchedCount: 1,
     },
     broken: [{ name: 'old', problem: 'effect.yaml:1:1: expected a mapping' }],
@@ -47,8 +47,8 @@ test('many of a kind become one line with their number', () => {
       enqueue,
       skip: [],
       skipCount: 0,
-      unmatched: { ref: 'refs/tags/t', name: 'ci', why: 'no' },
-      unmatchedCount: 2,
+      unmatched: [{ ref: 'refs/tags/t', name: 'ci', why: 'no' }],
+      unmatchedCount: 3,
     },
     broken: [],
     enqueued: enqueue.map((_, n) => ({
@@ -58,9 +58,10 @@ test('many of a kind become one line with their number', () => {
     })),
     skipped: [],
   });
-  expect(lines).toHaveLength(53);
-  expect(lines.slice(-2)).toEqual([
+  expect(lines).toHaveLength(54);
+  expect(lines.slice(-3)).toEqual([
     'and 10 more effects',
-    '2 pairs of effect and ref do not match, such as ci and refs/tags/t: no',
+    'no effect ci for refs/tags/t: no',
+    'and 2 more pairs of effect and ref that do not match',
   ]);
 });

@@ -58,12 +58,10 @@ function unrecordedLines({ skip, skipCount }: EffectPlan): string[] {
   return unrecorded === 0 ? [] : [`and ${unrecorded} more effects skipped without a record of each`];
 }
 
-/** One line, however many definitions and refs there are. */
 function unmatchedLines({ unmatched, unmatchedCount }: EffectPlan): string[] {
-  if (unmatched === null) return [];
-  const { name, ref, why } = unmatched;
-  if (unmatchedCount === 1) return [`no effect ${name} for ${ref}: ${why}`];
-  return [`${unmatchedCount} pairs of effect and ref do not match, such as ${name} and ${ref}: ${why}`];
+  const lines = unmatched.map(({ name, ref, why }) => `no effect ${name} for ${ref}: ${why}`);
+  const more = unmatchedCount - lines.length;
+  return more === 0 ? lines : [...lines, `and ${more} more pairs of effect and ref that do not match`];
 }
 
 function bounded<T>(items: readonly T[], rest: (more: number) => string): (T | string)[] {
