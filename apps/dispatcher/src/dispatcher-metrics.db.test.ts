@@ -3,7 +3,7 @@ import { createRegistry } from '@sluice/service-kit';
 import { useTestDatabase } from '@sluice/testkit';
 import { sql } from 'kysely';
 import { expect, test } from 'vitest';
-import { registerQueueMetrics } from './dispatcher-metrics.ts';
+import { registerDispatcherMetrics, registerQueueMetrics } from './dispatcher-metrics.ts';
 
 const database = useTestDatabase();
 
@@ -28,4 +28,17 @@ test('it is unknown while the database does not answer, and the other metrics ar
   const metrics = await registry.metrics();
   expect(metrics).toMatch(/^sluice_queue_oldest_waiting_seconds Nan$/im);
   expect(metrics).toContain('process_cpu_seconds_total');
+});
+
+test('what only grows is a counter, and says the same however often somebody asks', async () => {
+  const registry = createRegistry();
+  const none = { running: 2, claimed: 0, completed: 0, retried: 0, dead: 0, stale: 0, handedBack: 0 };
+  registerDispatcherMetrics(registry, () => ({ ...none, claimed: 7 }));
+  await registry.metrics();
+  const lines = (await registry.metrics()).split('\n');
+  expect(lines).toContain('sluice_effects_claimed_total 7');
+  expect(lines).toContain('sluice_effects_running 2');
+  const types = lines.filter((line) => line.startsWith('# TYPE sluice_'));
+  for (const line of types) expect(line.endsWith(' counter')).toBe(line.includes('_total '));
+  expect(types).toHaveLength(7);
 });

@@ -1,19 +1,27 @@
 import type { DB } from '@sluice/db';
 import { oldestWaitingMs, type DispatcherStats } from '@sluice/dispatch';
-import { Gauge, type Registry } from '@sluice/service-kit';
+import { Counter, Gauge, type Registry } from '@sluice/service-kit';
 import type { Kysely } from 'kysely';
 
 /** Shows a dispatcher's counts in a registry, read when somebody asks. */
 export function registerDispatcherMetrics(registry: Registry, stats: () => DispatcherStats): void {
+  const running: Gauge = new Gauge({
+    name: 'sluice_effects_running',
+    help: 'Effects that run now',
+    registers: [registry],
+    collect: () => running.set(stats().running),
+  });
   const show = (name: string, help: string, key: keyof DispatcherStats): void => {
-    const gauge: Gauge = new Gauge({
+    const counter: Counter = new Counter({
       name,
       help,
       registers: [registry],
-      collect: () => gauge.set(stats()[key]),
+      collect: () => {
+        counter.reset();
+        counter.inc(stats()[key]);
+      },
     });
   };
-  show('sluice_effects_running', 'Effects that run now', 'running');
   show('sluice_effects_claimed_total', 'Effects claimed since the start', 'claimed');
   show('sluice_effects_completed_total', 'Effects completed since the start', 'completed');
   show('sluice_effects_retried_total', 'Attempts that ended in an error and are retried', 'retried');
