@@ -54,6 +54,8 @@ async function demo(): Promise<void> {
     logFile: join(folder, 'services.log'),
     env: withoutSettings(process.env),
     onTrouble: ({ service, level, event, message }) => {
+      // The database is thrown away, so it is not durable on purpose.
+      if (event === 'database_not_durable') return;
       // Ctrl-C reaches the git that pushes, too, and its broken request is no news.
       if (!interrupted.aborted) say(`${service}: ${level}: ${event} ${message}`.trimEnd());
     },

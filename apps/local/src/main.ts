@@ -63,7 +63,7 @@ async function main(): Promise<void> {
       interruption(),
     ]);
     if (lastWords !== undefined) throw new LocalError(lastWords);
-    say('Stopping: no new work, what runs may finish. Ctrl-C again stops at once.');
+    say('Stopping: no new work; what still runs is run again by the next start. Ctrl-C again stops at once.');
   } finally {
     await services.stop();
     rmSync(localFile, { force: true });
