@@ -52,7 +52,7 @@ export async function verifyOps(
   }
   if (unread === 0) return;
   throw new CommandError(
-    `the members or policies of ${unread} of ${total} cannot be read, so who might sign there is not known`,
+    `the members or policies of ${unread} of ${total} cannot be read, so who had to sign there is not known`,
     `Set SLUICE_DATA_DIR to the pusher's data folder, which is not ${readDataFolder(terminal.env)}, and run this again.`,
   );
 }
@@ -121,7 +121,7 @@ function describe(repoId: string, { records, problems }: LogCheck, { unread }: S
     .map(({ pushId, problem }) => (pushId === null ? problem : `push ${pushId}: ${problem}`));
   const more = problems.length - lines.length;
   if (more > 0) lines.push(`and ${more} more that do not fit`);
-  if (unread > 0) lines.push(`${pushes(unread)} signed under members or a policy that cannot be read`);
+  if (unread > 0) lines.push(`${pushes(unread)} under members or a policy that cannot be read`);
   if (lines.length === 0) return `${counted}, all fits\n`;
   return `${counted}\n${lines.map((line) => `  ${printableLine(line)}\n`).join('')}`;
 }

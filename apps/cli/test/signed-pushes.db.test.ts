@@ -295,12 +295,43 @@ test('a signature for what the policy of its time kept from the role of its sign
   ]);
 });
 
+test('a push that nobody signed is found where the policy of its time asked for a signature', async () => {
+  const ada = makeKey(temporary.path, 'ada');
+  const unsigned = (name: string, to: string | null, signer = 'token:ci') =>
+    push({ edits: [{ name, expect: 'any', to }], signer });
+  const CONFIG = 'refs/meta/config';
+  // Until there is an admin, nobody could sign what only admins may push.
+  await setMember('ada', ada, { role: 'admin' });
+  await unsigned(MAIN, oid('1'));
+  const policy = await commitFileAt(
+    git,
+    CONFIG,
+    'policy.yaml',
+    'rules:\n  refs/heads/main: { attestation: required }\n',
+  );
+  const config = await unsigned(CONFIG, policy);
+  const main = await unsigned(MAIN, oid('2'));
+  await unsigned('refs/heads/other', oid('2'));
+  await unsigned('refs/meta/results/ci/1', oid('3'), 'effect:1');
+  await unsigned(MAIN, null, 'operator');
+  const evil = await setMember('evil', bob, { role: 'admin' });
+  const { code, stdout } = await verify();
+  expect([code, stdout.split('\n').slice(1, -1)]).toEqual([
+    1,
+    [
+      `  push ${config}: nobody signed it, and ${CONFIG} needed a signature then`,
+      `  push ${main}: nobody signed it, and ${MAIN} needed a signature then`,
+      `  push ${evil}: nobody signed it, and refs/meta/members/evil needed a signature then`,
+    ],
+  ]);
+});
+
 test('where the policy of the time cannot be read, it does not say that all is well', async () => {
   await push({ edits: [{ name: 'refs/meta/config', expect: 'any', to: oid('9') }], signer: null });
   await pushSigned(oid('1'));
   expect(await verify()).toMatchObject({
     code: 1,
-    stdout: `${repoId}: 4 pushes\n  1 push signed under members or a policy that cannot be read\n`,
+    stdout: `${repoId}: 4 pushes\n  1 push under members or a policy that cannot be read\n`,
   });
 });
 
@@ -309,7 +340,7 @@ test('where the members cannot be read, or ssh-keygen is missing, it does not sa
   const elsewhere = await verify({ SLUICE_DATA_DIR: join(temporary.path, 'elsewhere') });
   expect(elsewhere).toMatchObject({
     code: 1,
-    stdout: `${repoId}: 3 pushes\n  1 push signed under members or a policy that cannot be read\n`,
+    stdout: `${repoId}: 3 pushes\n  2 pushes under members or a policy that cannot be read\n`,
     stderr: expect.stringMatching(
       /^sluice: the members or policies of 1 of 1 repository cannot be read[^\n]*\n {2}next: Set SLUICE_DATA_DIR /,
     ),

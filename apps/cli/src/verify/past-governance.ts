@@ -30,6 +30,8 @@ export class PastGovernance {
   /** By commit; null: it cannot be read. */
   readonly #members = new Map<Oid, Member | null>();
   readonly #policies = new Map<Oid, Policy | null>();
+  /** Undefined: not asked for since it changed. */
+  #current: Governed | 'unread' | undefined;
 
   constructor(objects: RepoObjects) {
     this.#objects = objects;
@@ -40,11 +42,21 @@ export class PastGovernance {
       if (name !== CONFIG_REF && !name.startsWith(MEMBER_PREFIX)) continue;
       if (newOid === null) this.#refs.delete(name);
       else this.#refs.set(name, newOid);
+      this.#current = undefined;
     }
+  }
+
+  get hasMembers(): boolean {
+    return this.#refs.size > (this.#refs.has(CONFIG_REF) ? 1 : 0);
   }
 
   /** What the pushes so far made of it; null: some of that cannot be read. */
   async read(db: Kysely<DB>): Promise<Governed | null> {
+    this.#current ??= await this.#read(db);
+    return this.#current === 'unread' ? null : this.#current;
+  }
+
+  async #read(db: Kysely<DB>): Promise<Governed | 'unread'> {
     const config = this.#refs.get(CONFIG_REF);
     const members = [...this.#refs].filter(([ref]) => ref !== CONFIG_REF);
     await this.#load(
@@ -57,10 +69,10 @@ export class PastGovernance {
     const known = new Map<string, Member>();
     for (const [ref, oid] of members) {
       const member = this.#members.get(oid)!;
-      if (member === null) return null;
+      if (member === null) return 'unread';
       known.set(ref.slice(MEMBER_PREFIX.length), member);
     }
-    return policy === null ? null : { members: known, policy };
+    return policy === null ? 'unread' : { members: known, policy };
   }
 
   async #load(db: Kysely<DB>, name: string, oids: readonly Oid[]): Promise<void> {

@@ -3,6 +3,7 @@ import {
   admits,
   keyOfSignature,
   parsePushCertificate,
+  RESULT_PREFIX,
   ruleInForce,
   type Policy,
   type PushCertificate,
@@ -22,10 +23,13 @@ interface Signed {
   certificate: PushCertificate;
 }
 
+/** Who deletes refs whose objects are lost, as their record has it. */
+const OPERATOR = 'operator';
+
 /**
  * Checks what the members of a repository signed: the certificate in a record is signed with the key that it names,
  * this was a key of the member in the record, who was not revoked then and had a role that the policy of the time let
- * in, and what was signed is what the push did.
+ * in, and what was signed is what the push did. What nobody signed needed no signature by that policy.
  */
 export class SignedPushes {
   readonly #repoId: string;
@@ -37,7 +41,7 @@ export class SignedPushes {
     this.#past = new PastGovernance(objects);
   }
 
-  /** Signed pushes for which the members or the policy of their time cannot be read. */
+  /** Pushes for which the members or the policy of their time cannot be read. */
   get unread(): number {
     return this.#unread;
   }
@@ -46,7 +50,8 @@ export class SignedPushes {
   async check(db: Kysely<DB>, push: LoggedPush, refs: ReadonlyMap<string, Oid>): Promise<string[]> {
     const signed = await this.#readSigned(db, push);
     const faults = typeof signed === 'string' ? [signed] : [];
-    if (signed !== null && typeof signed !== 'string') {
+    if (signed === null) faults.push(...(await this.#faultsOfUnsigned(db, push)));
+    else if (typeof signed !== 'string') {
       faults.push(...faultsOfText(signed, push, refs), ...(await this.#faultsOfKey(db, signed, push)));
     }
     this.#past.apply(push.edits);
@@ -89,13 +94,35 @@ export class SignedPushes {
     if (own === undefined) return [`it is signed with a key that was none of ${name} then`];
     return faultsOfRole(own[1].role, edits, governed.policy);
   }
+
+  /** What needed a signature then. A result stands for its claim, and what was lost an operator deletes. */
+  async #faultsOfUnsigned(db: Kysely<DB>, { edits, signer }: LoggedPush): Promise<string[]> {
+    const judged = edits.filter(
+      ({ name, newOid }) =>
+        !name.startsWith(RESULT_PREFIX) && (newOid !== null || signer !== OPERATOR) && isRuled({ name }),
+    );
+    if (judged.length === 0 || !this.#past.hasMembers) return [];
+    const governed = await this.#past.read(db);
+    if (governed === null) {
+      this.#unread += 1;
+      return [];
+    }
+    // Without an admin nobody could sign for anything, and whoever runs the server repaired that.
+    if (![...governed.members.values()].some(({ role, revoked }) => role === 'admin' && !revoked)) return [];
+    return judged
+      .filter(({ name }) => ruleInForce(governed.policy, name).attestation.value === 'required')
+      .map(({ name }) => `nobody signed it, and ${name} needed a signature then`);
+  }
+}
+
+/** Whether the policy has anything to say: names of another kind were put there by hand, and fit no record. */
+function isRuled({ name }: { name: string }): boolean {
+  return name.startsWith('refs/');
 }
 
 /** What the policy kept from everybody with this role, as far as names tell: whether a move was forced, they do not. */
 function faultsOfRole(role: Role, edits: LoggedPush['edits'], policy: Policy): string[] {
-  return edits.flatMap(({ name, newOid }) => {
-    // Any other name was put there by hand, and differs from what was signed.
-    if (!name.startsWith('refs/')) return [];
+  return edits.filter(isRuled).flatMap(({ name, newOid }) => {
     const rule = ruleInForce(policy, name);
     const { value: allowed } = rule.roles;
     return [
