@@ -58,9 +58,9 @@ const ROLLBACK = CompiledQuery.raw('rollback');
  */
 export async function inOneTrip<DB>(
   db: Kysely<DB>,
-  statements: readonly RawBuilder<unknown>[],
+  statements: readonly (RawBuilder<unknown> | CompiledQuery)[],
 ): Promise<unknown[][]> {
-  const compiled = statements.map((statement) => statement.compile(db));
+  const compiled = statements.map((each) => ('compile' in each ? each.compile(db) : each));
   return await db.getExecutor().provideConnection(async (connection) => {
     const answers = await Promise.allSettled(
       [BEGIN, ...compiled, COMMIT].map((query) => connection.executeQuery(query)),

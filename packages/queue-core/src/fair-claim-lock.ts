@@ -1,6 +1,7 @@
 import { PREPARED, table } from '@sluice/db';
-import { sql } from 'kysely';
+import { sql, type CompiledQuery, type RawBuilder } from 'kysely';
 import { isDispatcherId } from './assert-argument.ts';
+import { filled, once, templateOf } from './template.ts';
 import { claimantKey, GLOBAL_TURN_KEY, turnKey } from './turn-lock.ts';
 
 /** Setting of the transaction by which the take statement learns what is held: a bit for each turn, in their order. */
@@ -32,12 +33,30 @@ export function fairClaimLock(
   repoIds: readonly string[],
   claimedBy: string,
   awaited: { repoIds: readonly string[]; ms: number } = { repoIds: [], ms: 0 },
-) {
-  // Nobody else may end the registration until this claim has committed.
-  const claimant = isDispatcherId(claimedBy)
-    ? sql`pg_try_advisory_xact_lock_shared(${claimantKey(claimedBy)})`
-    : sql`true`;
-  return sql<LockRow>`${PREPARED}
+): CompiledQuery<LockRow> {
+  return filled(isDispatcherId(claimedBy) ? ofDispatcher() : ofAnybody(), {
+    repoIds,
+    claimedBy,
+    awaitedIds: awaited.repoIds,
+    awaitMs: String(awaited.ms),
+  });
+}
+
+type Name = 'repoIds' | 'claimedBy' | 'awaitedIds' | 'awaitMs';
+
+// Nobody else may end the registration until this claim has committed.
+const ofDispatcher = once(() =>
+  templateOf((value) =>
+    statement(value, sql`pg_try_advisory_xact_lock_shared(${claimantKey(value('claimedBy'))})`),
+  ),
+);
+const ofAnybody = once(() => templateOf((value) => statement(value, sql`true`)));
+
+function statement(
+  value: (name: Name) => RawBuilder<unknown>,
+  claimant: RawBuilder<unknown>,
+): RawBuilder<unknown> {
+  return sql`${PREPARED}
     with limits as materialized (
       select (select global_cap from ${table('queue_limit')} where is_singleton) as global_cap,
              current_setting('lock_timeout') as lock_timeout
@@ -48,12 +67,12 @@ export function fairClaimLock(
     ), awaited as materialized (
       select count(pg_advisory_xact_lock(key)::text)
         from (select distinct ${turnKey(sql.ref('repo_id'))} as key
-                from global_turn, unnest(${awaited.repoIds}::text[]) as given (repo_id),
-                     set_config('lock_timeout', ${String(awaited.ms)}::text, true)
+                from global_turn, unnest(${value('awaitedIds')}::text[]) as given (repo_id),
+                     set_config('lock_timeout', ${value('awaitMs')}::text, true)
                where not global_turn.is_held order by key offset 0) keys
     ), turns as materialized (
       select turn.position, pg_try_advisory_xact_lock(${turnKey(sql.ref('turn.repo_id'))}) as is_held
-        from awaited, unnest(${repoIds}::text[]) with ordinality as turn (repo_id, position)
+        from awaited, unnest(${value('repoIds')}::text[]) with ordinality as turn (repo_id, position)
     )
     select current_setting('transaction_isolation') as isolation,
            set_config(${sql.lit(HELD)}, string_agg(is_held::int::text, '' order by position), true) as held,

@@ -1,8 +1,9 @@
 import { PREPARED, table } from '@sluice/db';
-import { sql, type RawBuilder } from 'kysely';
+import { sql, type CompiledQuery, type RawBuilder } from 'kysely';
 import { isDispatcherId } from './assert-argument.ts';
 import { HELD, HELD_CLAIMANT, HELD_GLOBAL } from './fair-claim-lock.ts';
 import { lastClaimNumber, nextClaimNumber } from './sequences.ts';
+import { filled, once, templateOf } from './template.ts';
 
 /** A repo to claim from. */
 export interface ClaimTurn {
@@ -54,13 +55,36 @@ export function fairClaimTake(options: {
   claimedBy: string;
   turns: readonly ClaimTurn[];
   defaultCap: number;
-}) {
+}): CompiledQuery<TakenRow> {
   const { claimedBy, turns, defaultCap } = options;
-  const isRegistered = isDispatcherId(claimedBy)
-    ? sql`(select current_setting(${sql.lit(HELD_CLAIMANT)}, true) = 'true'
-                   and exists (select from ${table('dispatcher')} where dispatcher_id = ${claimedBy}::uuid))`
-    : sql`true`;
-  return sql<TakenRow>`${PREPARED}
+  return filled(isDispatcherId(claimedBy) ? ofDispatcher() : ofAnybody(), {
+    claimedBy,
+    defaultCap,
+    repoIds: turns.map((turn) => turn.repoId),
+    wants: turns.map((turn) => turn.want),
+    sinceClaims: turns.map((turn) => turn.sinceClaimNumber ?? 0n),
+    sinceEffects: turns.map((turn) => turn.sinceEffectId ?? 0n),
+  });
+}
+
+type Name = 'claimedBy' | 'defaultCap' | 'repoIds' | 'wants' | 'sinceClaims' | 'sinceEffects';
+
+const ofDispatcher = once(() =>
+  templateOf((value) =>
+    statement(
+      value,
+      sql`(select current_setting(${sql.lit(HELD_CLAIMANT)}, true) = 'true'
+                   and exists (select from ${table('dispatcher')} where dispatcher_id = ${value('claimedBy')}::text::uuid))`,
+    ),
+  ),
+);
+const ofAnybody = once(() => templateOf((value) => statement(value, sql`true`)));
+
+function statement(
+  value: (name: Name) => RawBuilder<unknown>,
+  isRegistered: RawBuilder<unknown>,
+): RawBuilder<unknown> {
+  return sql`${PREPARED}
     with limits as materialized (
       select case
                when global_cap is null then null
@@ -73,15 +97,15 @@ export function fairClaimTake(options: {
        where is_singleton
     ), turns as materialized (
       select *
-        from unnest(${turns.map((turn) => turn.repoId)}::text[],
-                    ${turns.map((turn) => turn.want)}::int[],
-                    ${turns.map((turn) => turn.sinceClaimNumber ?? 0n)}::bigint[],
-                    ${turns.map((turn) => turn.sinceEffectId ?? 0n)}::bigint[])
+        from unnest(${value('repoIds')}::text[],
+                    ${value('wants')}::int[],
+                    ${value('sinceClaims')}::bigint[],
+                    ${value('sinceEffects')}::bigint[])
              with ordinality as turn (repo_id, want, since_claim, since_effect, position)
        where get_bit((select nullif(current_setting(${sql.lit(HELD)}, true), '')::varbit), position::int - 1) = 1
          and ${isRegistered}
     ), looked as materialized (
-      select turns.*, coalesce(repo.weight, 1) as weight, coalesce(repo.cap, ${defaultCap}::int) as cap,
+      select turns.*, coalesce(repo.weight, 1) as weight, coalesce(repo.cap, ${value('defaultCap')}::int) as cap,
              repo.paused_at is not null as is_paused, open.claims as open_claims,
              -- No claim open: whoever claims next draws a higher number than any drawn so far.
              coalesce(open.lowest, (select ${lastClaimNumber})) as lowest_claim
@@ -114,7 +138,7 @@ export function fairClaimTake(options: {
        limit (select global_room from limits)
     ), claimed as (
       insert into ${table('effect_claim')} (repo_id, claim_number, effect_id, attempt, claimant)
-      select repo_id, claim_number, effect_id, attempt, ${claimedBy}::text from picked
+      select repo_id, claim_number, effect_id, attempt, ${value('claimedBy')}::text from picked
     )
     select repo_id, weight, cap, open_claims, is_paused, lowest_claim::text,
            (select global_room from limits) as global_room,

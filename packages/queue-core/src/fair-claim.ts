@@ -86,9 +86,9 @@ export async function fairClaim(db: Kysely<DB>, options: FairClaimOptions): Prom
     return readAnswers(options, locked as LockRow[], taken as TakenRow[]);
   }
   return await inClaimTransaction(db, async (trx) => {
-    const { rows: locked } = await lock.execute(trx);
+    const { rows: locked } = await trx.executeQuery(lock);
     assertReadCommitted(locked[0]?.isolation);
-    const { rows: taken } = await take.execute(trx);
+    const { rows: taken } = await trx.executeQuery(take);
     return readAnswers(options, locked, taken);
   });
 }

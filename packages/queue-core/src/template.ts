@@ -32,6 +32,12 @@ export function templateOf<Name extends string>(
   };
 }
 
+/** Makes a template when it is first needed. */
+export function once<T>(make: () => T): () => T {
+  let made: T | undefined;
+  return () => (made ??= make());
+}
+
 export function filled<Row, Name extends string>(
   template: Template<Name>,
   values: Readonly<Record<Name, unknown>>,

@@ -51,7 +51,7 @@ const CLAIMANT_SEED = 7421;
  * holds alone: a claim that is under way either commits before, and is then found, or sees that it is registered no
  * more. Taken after all others, or tried; so nobody waits in a circle.
  */
-export function claimantKey(dispatcherId: string): RawBuilder<bigint> {
+export function claimantKey(dispatcherId: string | RawBuilder<unknown>): RawBuilder<bigint> {
   return sql<bigint>`hashtextextended(${dispatcherId}, ${sql.lit(CLAIMANT_SEED)})`;
 }
 

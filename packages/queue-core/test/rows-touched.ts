@@ -27,10 +27,10 @@ interface Touched {
 export async function rowsTouched<T>(
   db: Kysely<T>,
   statement: RawBuilder<unknown> | CompiledQuery,
-  { after = [] }: { after?: readonly RawBuilder<unknown>[] } = {},
+  { after = [] }: { after?: readonly (RawBuilder<unknown> | CompiledQuery)[] } = {},
 ): Promise<Touched> {
   const { sql: text, parameters } = 'sql' in statement ? statement : statement.compile(db);
-  const first = after.map((each) => each.compile(db));
+  const first = after.map((each) => ('sql' in each ? each : each.compile(db)));
   const explain = 'explain (analyze, format json) ';
   const custom = await touchedIn(db, [...first, CompiledQuery.raw(explain + text, [...parameters])]);
   if (!text.startsWith('/* prepared */')) return custom;
