@@ -41,7 +41,7 @@ export async function judgeGoverning(
 }
 
 const NO_ADMIN_YET =
-  'expected an admin among the first members: from then on only an admin can change what is here. Push that member before the others, or together with them';
+  'expected an admin among the first members: without one nobody can push here any more. Push that member before the others, or together with them';
 
 /** Without a policy the defaults hold. */
 function deletionFault(name: string): string | null {
