@@ -41,6 +41,8 @@ export const DEFINITION_LIMITS = {
   bytes: 64 * 1024,
   /** Of YAML, white space included. The longest definition that says what one may say has about 3,000. */
   tokens: 10_000,
+  /** Of lists and mappings inside one another. A definition has 3. */
+  depth: 50,
   patterns: 64,
   patternBytes: 256,
   runBytes: 32 * 1024,

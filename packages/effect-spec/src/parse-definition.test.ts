@@ -411,13 +411,20 @@ dedup: push
     );
   });
 
-  it.each(['[', '[]', '- ', 'a:\n', '#\n', '!a ', '%A\n'])(
-    'refuses what is short and would keep the parser busy: %j again and again',
-    (piece) => {
-      const text = piece.repeat(Math.floor(DEFINITION_LIMITS.bytes / piece.length));
-      expect(problemsOf(text)).toEqual(['1:1 expected at most 10000 words, signs and gaps, got more']);
-    },
-  );
+  const many = '1:1 expected at most 10000 words, signs and gaps, got more';
+  const deep = 'expected lists and mappings at most 50 deep inside one another, got more';
+  it.each([
+    ['[', `1:51 ${deep}`],
+    ['[]', many],
+    ['- ', `1:101 ${deep}`],
+    ['a:\n', many],
+    ['#\n', many],
+    ['!a ', many],
+    ['%A\n', many],
+  ])('refuses what is short and would keep the parser busy: %j again and again', (piece, problem) => {
+    const text = piece.repeat(Math.floor(DEFINITION_LIMITS.bytes / piece.length));
+    expect(problemsOf(text)).toEqual([problem]);
+  });
 
   it('takes a definition that says everything as often as it may', () => {
     const { patterns, argv, env } = DEFINITION_LIMITS;

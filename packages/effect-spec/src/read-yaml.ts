@@ -1,5 +1,6 @@
-import { isAlias, isMap, isScalar, isSeq, Lexer, parseDocument, type Node } from 'yaml';
+import { isAlias, isMap, isScalar, isSeq, parseDocument, type Node } from 'yaml';
 import { DEFINITION_LIMITS } from './effect-definition.ts';
+import { findExcess } from './find-excess.ts';
 
 /** What is wrong with a definition, and where: line and column count from 1, columns in UTF-16 units. */
 export interface Problem {
@@ -58,13 +59,6 @@ export function readYaml(source: string | Uint8Array): { root: Node | null; find
   return parse(text);
 }
 
-/** What is short and made of brackets alone keeps the parser busy for a second, and with it everybody else. */
-function hasTooManyTokens(text: string): boolean {
-  let tokens = 0;
-  for (const _ of new Lexer().lex(text)) if ((tokens += 1) > DEFINITION_LIMITS.tokens) return true;
-  return false;
-}
-
 /** Control characters other than tab and line ends, half characters, and a byte order mark. */
 // oxlint-disable-next-line no-control-regex -- finding them is its purpose
 const FORBIDDEN =
@@ -73,9 +67,8 @@ const FORBIDDEN =
 function parse(text: string): { root: Node | null; findings: Findings } {
   const findings = new Findings(text);
   try {
-    if (hasTooManyTokens(text)) {
-      return refuse(text, 0, `expected at most ${DEFINITION_LIMITS.tokens} words, signs and gaps, got more`);
-    }
+    const excess = findExcess(text);
+    if (excess !== null) return refuse(text, excess.offset, excess.message);
     const document = parseDocument(text, {
       version: '1.2',
       schema: 'core',
