@@ -1,6 +1,6 @@
 import { isOurPool, sqlState, type DB } from '@sluice/db';
 import type { Kysely } from 'kysely';
-import { AsyncLocalStorage } from 'node:async_hooks';
+import { AsyncResource } from 'node:async_hooks';
 import { insertEffect } from './insert-effect.ts';
 import { insertUnlimited } from './insert-effects.ts';
 import type { NewEffect } from './new-effect.ts';
@@ -15,8 +15,8 @@ interface Call {
   effect: NewEffect;
   resolve: (id: bigint | undefined) => void;
   reject: (error: unknown) => void;
-  /** Runs something as a part of what the caller was doing. */
-  inContext: <T>(run: () => T) => T;
+  /** What the caller was doing when it called: what runs in its scope is a part of that. */
+  context: AsyncResource;
 }
 
 /** The calls of one pool. */
@@ -40,7 +40,7 @@ export async function insertJoined(db: Kysely<DB>, effect: NewEffect): Promise<b
   let line = lines.get(pool);
   if (line === undefined) lines.set(pool, (line = { waiting: [], underWay: 0, isDue: false }));
   const { promise, resolve, reject } = Promise.withResolvers<bigint | undefined>();
-  line.waiting.push({ effect: copied(effect), resolve, reject, inContext: AsyncLocalStorage.snapshot() });
+  line.waiting.push({ effect: copied(effect), resolve, reject, context: new AsyncResource('SluiceEnqueue') });
   sendSoon(db, line);
   return await promise;
 }
@@ -63,7 +63,7 @@ function sendNext(db: Kysely<DB>, line: Line): void {
   });
   const calls = line.waiting.splice(0, end === -1 ? line.waiting.length : end);
   line.underWay += 1;
-  void calls[0]!.inContext(() => send(db, line, calls));
+  void calls[0]!.context.runInAsyncScope(() => send(db, line, calls));
 }
 
 async function send(db: Kysely<DB>, line: Line, calls: readonly Call[]): Promise<void> {
@@ -74,8 +74,9 @@ async function send(db: Kysely<DB>, line: Line, calls: readonly Call[]): Promise
     for (const [index, call] of calls.entries()) call.resolve(ids[index]);
   } catch (error) {
     const isRefused = isOfOne(error);
-    for (const { inContext, effect, resolve, reject } of calls) {
-      if (isRefused && calls.length > 1) inContext(() => insertEffect(db, effect)).then(resolve, reject);
+    for (const { context, effect, resolve, reject } of calls) {
+      if (isRefused && calls.length > 1)
+        context.runInAsyncScope(() => insertEffect(db, effect)).then(resolve, reject);
       else reject(error);
     }
     // Getting no connection may have taken as long as it may: who waited meanwhile does not wait for others as well.
