@@ -1,7 +1,7 @@
 import { existsSync, readdirSync, utimesSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { table } from '@sluice/db';
-import { commitFiles, gitIn } from '@sluice/testkit';
+import { commitFileAt, commitFiles, gitIn } from '@sluice/testkit';
 import { sql } from 'kysely';
 import { expect, test, vi } from 'vitest';
 import { BOUND, REFSPECS, useCrashScene, type Work } from './crash-scene.ts';
@@ -104,9 +104,14 @@ test('what no push named is taken out when it is two weeks old, and what refs na
   await expectWhole(folder);
 });
 
-test('with SLUICE_KEEP_DAYS, a commit goes that refs named longer ago, unless an effect is still about it', async () => {
+test('with SLUICE_KEEP_DAYS, a commit goes that refs named longer ago, unless it governed or an effect is still about it', async () => {
   const scenery = await pushed();
-  const { commit, repoId, folder } = scenery;
+  const { commit, repoId, folder, work, remote } = scenery;
+  const policies: string[] = [];
+  for (const text of ['rules: {}\n', 'rules: { refs/heads/x: { force: false } }\n']) {
+    policies.push(await commitFileAt(work, 'refs/meta/config', 'policy.yaml', text));
+    await work(['push', '--quiet', '--force', remote, 'refs/meta/config']);
+  }
   const anew = await forcePush(scenery);
   await ageReflog(repoId, 50);
   const pruneAgain = async (keepDays: number): Promise<void> => {
@@ -126,7 +131,8 @@ test('with SLUICE_KEEP_DAYS, a commit goes that refs named longer ago, unless an
   await pruneAgain(60);
   expect(await has(folder, commit)).toBe(true);
   await pruneAgain(40);
-  expect([await has(folder, commit), await has(folder, anew)]).toEqual([false, true]);
+  const found = await Promise.all([commit, anew, ...policies].map((oid) => has(folder, oid)));
+  expect(found).toEqual([false, true, true, true]);
 });
 
 test('nothing is taken out of a repository that lacks something, or whose pushes were lost', async () => {

@@ -40,6 +40,15 @@ test('what a ref ever named is kept for ever, or for some days after it was repl
   expect(await read('kept/none', null)).toBeUndefined();
 });
 
+test('what a ref of a lasting kind ever named is kept for ever', async () => {
+  await makeHistory('kept/lasting');
+  const kept = async (lasting: string[]) =>
+    (await readKeptOids(database.db, { repoId: 'kept/lasting', keepDays: 5, lasting, oidsMax: 100 }))?.former
+      .length;
+  expect(await kept(['refs/none/', 'refs/heads/m'])).toBe(2);
+  expect(await kept(['refs/none/', 'heads/'])).toBe(1);
+});
+
 test('a value that is still a ref is kept however old', async () => {
   await makeHistory('kept/ref');
   await sql`update ${table('reflog')} set created_at = now() - interval '400 days'

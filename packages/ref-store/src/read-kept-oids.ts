@@ -16,6 +16,8 @@ export interface ReadKeptOidsOptions {
   repoId: string;
   /** What a ref named before, and no ref names now, counts for this many days after it was replaced; null: for ever. */
   keepDays: number | null;
+  /** Beginnings of the names of refs whose former values count for ever all the same. */
+  lasting?: readonly string[];
   /** With more than this the answer is null. */
   oidsMax: number;
 }
@@ -26,12 +28,13 @@ export interface ReadKeptOidsOptions {
  */
 export async function readKeptOids(
   db: Kysely<DB>,
-  { repoId, keepDays, oidsMax }: ReadKeptOidsOptions,
+  { repoId, keepDays, lasting = [], oidsMax }: ReadKeptOidsOptions,
 ): Promise<KeptOids | null | undefined> {
   const counts =
     keepDays === null
       ? sql`true`
       : sql`(created_at > now() - ${keepDays} * interval '1 day'
+          or name ^@ any(${lasting}::text[])
           or push_id = any(array(select push_id from ${table('effect_queue')} where repo_id = ${repoId})))`;
   const snapshot = db.transaction().setIsolationLevel('repeatable read').setAccessMode('read only');
   return await snapshot.execute(async (trx) => {

@@ -1,6 +1,7 @@
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { inBoundedTransaction, type DB } from '@sluice/db';
+import { CONFIG_REF, MEMBER_PREFIX } from '@sluice/effect-spec';
 import { lockRepo, readKeptOids, readRepo } from '@sluice/ref-store';
 import type { Kysely } from 'kysely';
 import { lookUpObjects } from '../git/look-up-objects.ts';
@@ -35,6 +36,9 @@ export type PruneOutcome = { packs: Pack[] } | { putOff: string };
 /** Everything that has to be kept is gathered in one walk; with more starting points than this it would be too long. */
 const OIDS_MAX = 1_000_000;
 
+/** Whoever verifies the log has to know who the members were, and what the policy said, at each of its pushes. */
+const GOVERNING = [CONFIG_REF, MEMBER_PREFIX];
+
 /**
  * Takes out what no accepted push named, and what refs named longer ago than it is kept. Packs that were written lately
  * stay whole: pushes that are under way, and those that failed within days, may be in them. So do packs that an earlier
@@ -50,7 +54,7 @@ export async function pruneRepo(context: PruneContext, repo: RepoOnDisk): Promis
   const { db, keepDays, commitTurns } = context;
   const { repoId, folder } = repo;
   if (await hasLostPushes(folder)) return { putOff: 'pushes were lost, and their objects may be needed' };
-  const kept = await readKeptOids(db, { repoId, keepDays, oidsMax: OIDS_MAX });
+  const kept = await readKeptOids(db, { repoId, keepDays, lasting: GOVERNING, oidsMax: OIDS_MAX });
   if (kept === undefined) return { putOff: 'the repository is gone' };
   if (kept === null) return { putOff: `refs name and named more than ${OIDS_MAX} objects` };
   const tips = [...kept.named, ...kept.former];
