@@ -107,11 +107,12 @@ test(
       await sql`grant create on schema public to ${sql.id(role)}`.execute(database.db);
       const env = { DATABASE_URL: url.href, SLUICE_SCHEMA: 'shop_queue' };
       const said = (await run(NODE, ['out/shop.js'], env)).trim().split('\n');
-      expect(said).toEqual([
-        'reminder waits: scheduled',
+      expect(said.toSorted()).toEqual([
         'ERR_PACKAGE_PATH_NOT_EXPORTED',
         JSON.stringify(OFFERED),
         'invoice done',
+        'invoice for ada: 1250',
+        'reminder waits: scheduled',
       ]);
       const thanks = await run(NODE, ['out/own-tables-run.js'], env);
       expect(thanks).toContain('Thank you, grace, for 3.00');
