@@ -23,7 +23,7 @@ export { readRef } from './read-ref.ts';
 export {
   iterateRefs,
   readRefs,
-  readRefsExcept,
+  refPages,
   refsQuery,
   type ReadRefsOptions,
   type RefRow,

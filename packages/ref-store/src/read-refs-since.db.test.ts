@@ -3,7 +3,7 @@ import { useTestDatabase } from '@sluice/testkit';
 import { CompiledQuery, sql } from 'kysely';
 import { beforeAll, expect, test } from 'vitest';
 import { newKey, oid, push } from '../test/push-fixture.ts';
-import { readRefsExcept } from './read-refs.ts';
+import { refPages, type RefRow } from './read-refs.ts';
 import { readRefsSince, refsSinceQuery, type ReadRefsSinceOptions } from './read-refs-since.ts';
 import { readRepo, type RepoState } from './read-repo.ts';
 import type { RefEdit } from './ref-edit.ts';
@@ -110,14 +110,42 @@ test('nor does one that lies too far back, by pushes or by changes', async () =>
   expect(await before(1001n)).toBeNull();
 });
 
+async function pagesOf(id: string, except: string | null): Promise<RefRow[][]> {
+  const pages: RefRow[][] = [];
+  await database.db.transaction().execute(async (trx) => {
+    for await (const page of refPages(trx, id, { except })) pages.push(page);
+  });
+  return pages;
+}
+
 test('all refs but those with a prefix come in byte order', async () => {
-  expect(await readRefsExcept(database.db, repoId, results)).toEqual([
+  expect((await pagesOf(repoId, results)).flat()).toEqual([
     { name: 'refs/heads/a', oid: oid(6) },
     { name: 'refs/heads/b/c', oid: oid(4) },
     { name: 'refs/meta/members/ada', oid: oid(7) },
     { name: 'refs/meta/results0', oid: oid(5) },
   ]);
-  expect(await readRefsExcept(database.db, 'no/such', results)).toEqual([]);
+  expect(await pagesOf('no/such', results)).toEqual([]);
+});
+
+test('many refs come in pages, each where the one before it ended, whatever is left out', async () => {
+  const many = `${repoId}-many`;
+  await database.db.insertInto('repo').values({ repo_id: many }).execute();
+  await sql`insert into ${table('ref')}
+    select ${many}, prefix || lpad(i::text, 6, '0'), ${oid(1)}
+      from generate_series(1, 15000) as i, unnest(array['refs/heads/', ${results}, 'refs/tags/']) as prefix`.execute(
+    database.db,
+  );
+  for (const [except, total] of [
+    [results, 30_000],
+    [null, 45_000],
+  ] as const) {
+    const pages = await pagesOf(many, except);
+    const names = pages.flat().map(({ name }) => name);
+    expect(pages.length).toBeGreaterThan(1);
+    expect(names).toHaveLength(total);
+    expect(names).toEqual([...new Set(names)].toSorted((a, b) => (a < b ? -1 : 1)));
+  }
 });
 
 test.each(['never', 'when the tables were full'])(

@@ -1,5 +1,5 @@
 import { PREPARED, SluiceError, type DB } from '@sluice/db';
-import type { Kysely } from 'kysely';
+import { sql, type Kysely, type Transaction } from 'kysely';
 import type { Oid } from './oid.ts';
 
 export interface RefRow {
@@ -24,16 +24,6 @@ export async function readRefs(
 /** The statement of {@link readRefs}. */
 export function refsQuery(db: Kysely<DB>, repoId: string, { prefix = '' }: ReadRefsOptions = {}) {
   return selectRefs(db, repoId, prefix).modifyFront(PREPARED);
-}
-
-/** All refs of a repository but those with a prefix, in the same order and at one instant. */
-export async function readRefsExcept(db: Kysely<DB>, repoId: string, prefix: string): Promise<RefRow[]> {
-  const all = selectRefs(db, repoId, '').clearOrderBy();
-  const end = endOfPrefix(prefix);
-  let query = all.where('name', '<', prefix);
-  // Two ranges of the index: a condition that excludes would read what is left out as well.
-  if (end !== undefined) query = query.unionAll(all.where('name', '>=', end));
-  return await query.orderBy('name').execute();
 }
 
 const PAGE_ROWS = 5000;
@@ -78,6 +68,37 @@ async function* pages(
     if (page.length < PAGE_ROWS) return;
     after = page.at(-1)!.name;
   }
+}
+
+/** As one answer they would take ten times the memory that their names take. */
+const LARGE_PAGE_ROWS = 20_000;
+
+/**
+ * All refs of a repository but those with a prefix (null: all), by name in byte order and at one instant, some thousands
+ * at a time. By a cursor, of which a transaction has one: pages that each look for their beginning sort all refs anew
+ * where the server's statistics do not know of them yet.
+ */
+export async function* refPages(
+  trx: Transaction<DB>,
+  repoId: string,
+  { except }: { except: string | null },
+): AsyncGenerator<RefRow[], void, undefined> {
+  const query = except === null ? selectRefs(trx, repoId, '') : selectRefsExcept(trx, repoId, except);
+  await sql`declare ref_pages no scroll cursor for ${query}`.execute(trx);
+  for (;;) {
+    const { rows } = await sql<RefRow>`fetch forward ${sql.lit(LARGE_PAGE_ROWS)} from ref_pages`.execute(trx);
+    if (rows.length > 0) yield rows;
+    if (rows.length < LARGE_PAGE_ROWS) return;
+  }
+}
+
+function selectRefsExcept(trx: Transaction<DB>, repoId: string, prefix: string) {
+  const all = selectRefs(trx, repoId, '').clearOrderBy();
+  const end = endOfPrefix(prefix);
+  let query = all.where('name', '<', prefix);
+  // Two ranges of the index: a condition that excludes would read what is left out as well.
+  if (end !== undefined) query = query.unionAll(all.where('name', '>=', end));
+  return query.orderBy('name');
 }
 
 function selectRefs(db: Kysely<DB>, repoId: string, prefix: string) {

@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 import type { DB } from '@sluice/db';
-import { readRefs, readRefsSince, readRepo, type ObjectFormat, type RepoState } from '@sluice/ref-store';
+import { readRefsSince, readRepo, type ObjectFormat, type RepoState } from '@sluice/ref-store';
 import type { Kysely } from 'kysely';
 import { adoptedAs } from '../adopted/adopted-folder.ts';
 import { removeLooseRefs } from '../adopted/loose-refs.ts';
@@ -9,13 +9,13 @@ import { withLockFile } from './folder-lock.ts';
 import {
   BOOT,
   changeRefs,
-  linesOf,
   readHeader,
   readLines,
   writePackedRefs,
   type PackedRefsHeader,
   type RefView,
 } from './packed-refs.ts';
+import { readAllRefs } from './read-all-refs.ts';
 import { ensureRefsFolder, ensureRepoFolder } from './repo-folder.ts';
 import { RefMirror } from './ref-mirror.ts';
 import { replaceFile } from './replace-file.ts';
@@ -154,12 +154,7 @@ export class RefCache {
       if (lines !== null) return { state, lines: changeRefs(lines, state.objectFormat, changes) };
     }
     // The transaction ends before anything is written.
-    const snapshot = this.#db.transaction().setIsolationLevel('repeatable read').setAccessMode('read only');
-    return await snapshot.execute(async (trx) => {
-      const state = await readRepo(trx, repoId);
-      if (state === undefined) return undefined;
-      return { state, lines: linesOf(await readRefs(trx, repoId)) };
-    });
+    return await readAllRefs(this.#db, repoId, { except: null });
   }
 }
 

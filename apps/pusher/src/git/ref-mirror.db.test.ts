@@ -93,6 +93,15 @@ test('ten thousand refs that nobody changed are not looked at again', async () =
   expect([changed?.[0].length, changed?.[1]]).toEqual([10_002, 1]);
 });
 
+test('many who ask at once for refs that are not known share one look at all of them', async () => {
+  await push(set('refs/heads/a', 1));
+  const refs = new RefMirror(db);
+  statements.length = 0;
+  const found = await Promise.all(Array.from({ length: 8 }, () => refs.read(repoId)));
+  for (const one of found) expect(one?.lines.toString()).toBe(`${oid(1)} refs/heads/a\n`);
+  expect(statements.filter((statement) => statement.startsWith('declare'))).toHaveLength(1);
+});
+
 test('what does not fit into memory is read again', async () => {
   const refs = new RefMirror(db, 2 * 1024);
   await push(set('refs/heads/a', 1));

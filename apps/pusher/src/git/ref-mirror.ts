@@ -1,18 +1,13 @@
 import type { DB } from '@sluice/db';
 import { MEMBER_PREFIX, RESULT_PREFIX } from '@sluice/effect-spec';
-import { readRefsExcept, readRefsSince, readRepo, type RepoState } from '@sluice/ref-store';
+import { readRefsSince } from '@sluice/ref-store';
 import type { Kysely } from 'kysely';
-import { changeRefs, linesOf } from './packed-refs.ts';
+import { KeyedTurns } from '../keyed-turns.ts';
+import { changeRefs } from './packed-refs.ts';
+import { readAllRefs, type RefLines } from './read-all-refs.ts';
 
-/** The refs of a repository without its results, as they were at one instant. */
-export interface MirroredRefs {
-  state: RepoState;
-  /** A line `<oid> <name>` for each ref, in byte order of the names; the same buffer as long as they are the same. */
-  lines: Buffer;
-}
-
-/** What a push is shown of a repository. */
-export interface ShownRefs extends MirroredRefs {
+/** What a push is shown of a repository: its refs without results, in the same buffer as long as they are the same. */
+export interface ShownRefs extends RefLines {
   /** Whether signatures count. */
   hasMembers: boolean;
 }
@@ -32,7 +27,8 @@ export class RefMirror {
   readonly #db: Kysely<DB>;
   readonly #bytesMax: number;
   /** The one used last comes last. */
-  readonly #known = new Map<string, MirroredRefs>();
+  readonly #known = new Map<string, RefLines>();
+  readonly #turns = new KeyedTurns();
   #bytes = 0;
 
   constructor(db: Kysely<DB>, bytesMax = BYTES_MAX) {
@@ -43,6 +39,19 @@ export class RefMirror {
   /** The refs as they are now; undefined if there is no such repository. */
   async read(repoId: string): Promise<ShownRefs | undefined> {
     const known = this.#known.get(repoId);
+    const found = await this.#catchUp(repoId, known);
+    if (found === undefined) return undefined;
+    const { current, hasMembers } = found;
+    if (current !== null) this.#keep(repoId, current);
+    const refs = current ?? (await this.#turns.run(repoId, () => this.#readInTurn(repoId, known)));
+    return refs === undefined ? undefined : { ...refs, hasMembers };
+  }
+
+  /** What is known with what changed since; `current` is null where the log does not tell. */
+  async #catchUp(
+    repoId: string,
+    known: RefLines | undefined,
+  ): Promise<{ current: RefLines | null; hasMembers: boolean } | undefined> {
     const found = await readRefsSince(this.#db, {
       repoId,
       since: known?.state ?? null,
@@ -53,23 +62,21 @@ export class RefMirror {
     const { state, isFound: hasMembers, changes } = found;
     const current =
       known === undefined || changes === null
-        ? await this.#readAll(repoId)
+        ? null
         : { state, lines: changeRefs(known.lines, state.objectFormat, changes) };
-    if (current === undefined) return undefined;
-    this.#keep(repoId, current);
-    return { ...current, hasMembers };
+    return { current, hasMembers };
   }
 
-  async #readAll(repoId: string): Promise<MirroredRefs | undefined> {
-    const snapshot = this.#db.transaction().setIsolationLevel('repeatable read').setAccessMode('read only');
-    return await snapshot.execute(async (trx) => {
-      const state = await readRepo(trx, repoId);
-      if (state === undefined) return undefined;
-      return { state, lines: linesOf(await readRefsExcept(trx, repoId, RESULT_PREFIX)) };
-    });
+  /** One reads all refs, and who came meanwhile takes those and what changed since: many at once would be many copies. */
+  async #readInTurn(repoId: string, known: RefLines | undefined): Promise<RefLines | undefined> {
+    const later = this.#known.get(repoId);
+    const found = later === undefined || later === known ? undefined : await this.#catchUp(repoId, later);
+    const refs = found?.current ?? (await readAllRefs(this.#db, repoId, { except: RESULT_PREFIX }));
+    if (refs !== undefined) this.#keep(repoId, refs);
+    return refs;
   }
 
-  #keep(repoId: string, entry: MirroredRefs): void {
+  #keep(repoId: string, entry: RefLines): void {
     this.#forget(repoId);
     this.#known.set(repoId, entry);
     this.#bytes += sizeOf(entry);
@@ -87,6 +94,6 @@ export class RefMirror {
   }
 }
 
-function sizeOf({ lines }: MirroredRefs): number {
+function sizeOf({ lines }: RefLines): number {
   return lines.length + ENTRY_BYTES;
 }
