@@ -11,6 +11,7 @@ export function logDispatchEvent(log: Logger, event: DispatchEvent): void {
 function levelOf(event: DispatchEvent): 'debug' | 'info' | 'warn' {
   if ('error' in event && event.error !== undefined) return 'warn';
   if (event.name === 'dispatcher_declared_dead' || event.name === 'database_clock_leapt') return 'warn';
+  if (event.name === 'dispatcher_stopped' && event.unclosed > 0) return 'warn';
   return event.name === 'effect_started' || event.name === 'listening' ? 'debug' : 'info';
 }
 

@@ -3,7 +3,8 @@ export type DispatchEvent =
   | { name: 'dispatcher_registered'; dispatcherId: string }
   /** Its row was gone: all runs are aborted, and it comes back under a new id. */
   | { name: 'dispatcher_declared_dead'; dispatcherId: string }
-  | { name: 'dispatcher_stopped'; dispatcherId: string; handedBack: number }
+  /** `unclosed`: claims of which the database said nothing in time. They come back when the lease is over. */
+  | { name: 'dispatcher_stopped'; dispatcherId: string; handedBack: number; unclosed: number }
   | { name: 'heartbeat_failed'; error: unknown }
   | { name: 'effect_started'; effectId: bigint; claimNumber: bigint; repoId: string; attempt: number }
   /** `how` says what was written: an outcome, a retry, `dead`, `handed_back`, `settled` by the run itself, or `stale`. */

@@ -1,4 +1,3 @@
-import { CHANNELS, listen } from '@sluice/db';
 import type { Claim, ClaimedEffect } from '@sluice/queue-core/dispatcher';
 import { Arrivals } from './arrivals.ts';
 import { backoffMs } from './backoff.ts';
@@ -8,6 +7,7 @@ import { Completer } from './completer.ts';
 import type { EffectEnd } from './dispatch-event.ts';
 import type { DispatcherParts } from './dispatcher-parts.ts';
 import { Lease } from './lease.ts';
+import { listenForEffects } from './listen-for-effects.ts';
 import { LostClaims } from './lost-claims.ts';
 import { NewsRate } from './news-rate.ts';
 import { Rest } from './rest.ts';
@@ -143,7 +143,15 @@ export class Dispatcher {
 
   async start(): Promise<void> {
     await this.#lease.begin();
-    this.#listen();
+    const { connectionString, emit } = this.#parts;
+    if (connectionString !== undefined) {
+      this.#listener = listenForEffects({
+        connectionString,
+        emit,
+        onAnnounced: (repoId, effectId) => this.#onAnnounced(repoId, effectId),
+        onReady: () => void this.#sweepAfterGap(),
+      });
+    }
     this.#claiming = this.#claimUntilStopped();
     this.#upkeeping = Promise.all([this.#upkeep.run(), this.#arrivals.run()]);
   }
@@ -161,24 +169,8 @@ export class Dispatcher {
     await (this.#stopped ??= this.#stop());
   }
 
-  #listen(): void {
-    const { connectionString, emit } = this.#parts;
-    if (connectionString === undefined) return;
-    this.#listener = listen({
-      connectionString,
-      channels: [CHANNELS.effects],
-      onNotification: (_channel, payload) => this.#onNotification(payload),
-      onReady: () => {
-        emit({ name: 'listening' });
-        void this.#sweepAfterGap();
-      },
-      onError: (error) => emit({ name: 'listen_failed', error }),
-    });
-  }
-
-  #onNotification(payload: string): void {
-    const [, effectId, repoId] = /^(\d{1,19}) (.+)$/.exec(payload) ?? [];
-    if (effectId !== undefined && repoId !== undefined) this.#claimer.hint(repoId, BigInt(effectId));
+  #onAnnounced(repoId: string, effectId: bigint): void {
+    this.#claimer.hint(repoId, effectId);
     this.#news.note(1);
     this.#wakeUp.ring();
   }
@@ -320,6 +312,7 @@ export class Dispatcher {
       name: 'dispatcher_stopped',
       dispatcherId: this.dispatcherId,
       handedBack: this.#counts.handedBack - before,
+      unclosed: this.#completer.size,
     });
   }
 }

@@ -18,7 +18,7 @@ export class LostClaims {
   readonly #emit: (event: DispatchEvent) => void;
   readonly #isKnown: (claimNumber: bigint) => boolean;
   readonly #onHandedBack: (repoId: string, effectId: bigint) => void;
-  #maySome = false;
+  #areSuspected = false;
 
   constructor(options: {
     db: Kysely<DB>;
@@ -36,12 +36,12 @@ export class LostClaims {
 
   /** There may be some: the next `recover` looks. */
   suspect(): void {
-    this.#maySome = true;
+    this.#areSuspected = true;
   }
 
   /** Only between claims, since the answer to one that is under way is not lost yet. */
   async recover(dispatcherId: string): Promise<void> {
-    if (!this.#maySome) return;
+    if (!this.#areSuspected) return;
     const open = await this.#calls.run(CALL_BOUND_MS, 'reading own claims', () =>
       dispatcherClaimsOf(this.#db, dispatcherId),
     );
@@ -54,6 +54,6 @@ export class LostClaims {
       if (back.length > 0) this.#emit({ name: 'claims_recovered', count: back.length });
       for (const { repoId, effectId } of lost) this.#onHandedBack(repoId, effectId);
     }
-    this.#maySome = false;
+    this.#areSuspected = false;
   }
 }

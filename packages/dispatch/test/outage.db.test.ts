@@ -102,5 +102,6 @@ test('a stop ends although the database is away', async () => {
   await proxy.refuse();
   proxy.cut();
   await dispatcher.stop({ hurry: true });
+  expect(dispatcher.of('dispatcher_stopped')).toMatchObject([{ handedBack: 0, unclosed: 1 }]);
   expect(await db.selectFrom('effect_claim').select('attempt').execute()).toEqual([{ attempt: 1 }]);
 });

@@ -27,7 +27,7 @@ test('what is aborted by a stop is handed back, and no attempt is spent', async 
   expect(dispatcher.events.flatMap((event) => (event.name === 'effect_ended' ? [event.how] : []))).toEqual(
     Array(8).fill('handed_back'),
   );
-  expect(dispatcher.of('dispatcher_stopped')).toMatchObject([{ handedBack: 8 }]);
+  expect(dispatcher.of('dispatcher_stopped')).toMatchObject([{ handedBack: 8, unclosed: 0 }]);
   expect(await db.selectFrom('dispatcher').selectAll().execute()).toEqual([]);
 });
 
