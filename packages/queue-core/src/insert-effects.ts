@@ -93,7 +93,8 @@ export function insertManyQuery(effects: readonly NewEffect[], options: Options)
     ids: 'ids' in options ? options.ids : undefined,
     repoIds: textArray(effects.map((effect) => effect.repoId)),
     payloads: textArray(effects.map((effect) => effect.payload)),
-    limitedRepoIds: ids === 'given' ? [] : [...new Set(effects.map((effect) => effect.repoId))],
+    limitedRepoIds:
+      ids === 'given' ? undefined : textArray([...new Set(effects.map((effect) => effect.repoId))]),
   });
 }
 
