@@ -10,6 +10,7 @@ import { createSlotClasses } from './git/slot-classes.ts';
 import { requireGit } from './git/require-git.ts';
 import { writeHooks } from './git/write-hooks.ts';
 import { createAdmission } from './http/admission.ts';
+import { assertGuarded } from './http/authorize.ts';
 import { createGitServer } from './http/create-git-server.ts';
 import { createHandler } from './http/handle-request.ts';
 import { KeyedTurns } from './keyed-turns.ts';
@@ -42,6 +43,8 @@ const QUERY_MS_MAX = 60_000;
 
 /** Starts the pusher; ready to take pushes when it resolves. */
 export async function startPusher(settings: Settings, log: Logger): Promise<RunningPusher> {
+  // First of all: who is refused here leaves no folder, and no key that the database trusts.
+  assertGuarded(settings);
   const dataDir = resolve(settings.dataDir);
   const home = join(dataDir, 'home');
   await makeFolder('SLUICE_DATA_DIR', dataDir);
@@ -71,7 +74,8 @@ export async function startPusher(settings: Settings, log: Logger): Promise<Runn
     const guard = new ObjectGuard({
       dataDir,
       log,
-      check: (repoId, folder) => findLostRefs(db, repoId, { folder, home }),
+      check: (repoId, folder) =>
+        findLostRefs(db, repoId, { folder, home, memoryBytesMax: settings.gitMemoryBytesMax }),
       walk: (repoId, folder, signal) => findGap(db, repoId, { folder, home, signal }),
       onCount: (withheld) => metrics.reposWithheld.set(withheld),
     });

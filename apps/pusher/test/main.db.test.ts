@@ -1,4 +1,5 @@
 import { once } from 'node:events';
+import { existsSync } from 'node:fs';
 import { createServer, type AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import {
@@ -32,6 +33,13 @@ function run(env: Record<string, string>): SpawnedApp {
 async function urlOf(app: SpawnedApp): Promise<string> {
   return (await app.waitForOutput(/"event":"pusher_started","url":"([^"]+)"/))[1]!;
 }
+
+test('a start that is refused for being open to everybody leaves nothing behind', async () => {
+  await using app = run({ SLUICE_LISTEN: '0.0.0.0:0' });
+  expect((await app.exited()).code).toBe(1);
+  expect(existsSync(join(folder.path, 'data'))).toBe(false);
+  expect(await database.db.selectFrom('server_key').select('fingerprint').execute()).toEqual([]);
+});
 
 test.each([
   [

@@ -33,15 +33,23 @@ export function createAuthorizer(
       });
     };
   }
-  if (!isLoopback(listen.host)) {
-    throw new SettingsError([
-      {
-        name: 'SLUICE_LISTEN',
-        message: `expected a loopback address such as 127.0.0.1 while SLUICE_TOKEN is unset and SLUICE_ACCOUNTS is off, got ${listen.host}: everybody who reaches it could push and so run commands. Set one of the two to listen there`,
-      },
-    ]);
-  }
+  assertGuarded({ token, accounts, listen });
   return async (request) => checkHost(request.headers.host);
+}
+
+/** Fails where anybody on a network could come in. */
+export function assertGuarded({
+  token,
+  accounts,
+  listen,
+}: Pick<Settings, 'token' | 'accounts' | 'listen'>): void {
+  if (token !== undefined || accounts === 'required' || isLoopback(listen.host)) return;
+  throw new SettingsError([
+    {
+      name: 'SLUICE_LISTEN',
+      message: `expected a loopback address such as 127.0.0.1 while SLUICE_TOKEN is unset and SLUICE_ACCOUNTS is off, got ${listen.host}: everybody who reaches it could push and so run commands. Set one of the two to listen there`,
+    },
+  ]);
 }
 
 /** A denial as an answer. */
