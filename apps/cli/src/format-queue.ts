@@ -46,7 +46,7 @@ export function formatQueue({ repos, totals, running, waiting, finished }: Queue
       effect.name,
       String(effect.attempt),
       formatInstant(effect.claimedAt),
-      effect.claimant,
+      effect.process === null ? effect.claimant : `process ${effect.process.pid} on ${effect.process.host}`,
     ]);
     sections.push(table(['RUNS', 'REPOSITORY', 'NAME', 'ATTEMPT', 'SINCE', 'BY'], rows));
   }

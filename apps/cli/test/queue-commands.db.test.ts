@@ -89,6 +89,21 @@ describe('sluice queue', () => {
     await unregisterDispatcher(db, dispatcher);
   });
 
+  it('says on which machine something runs, and in which process', async () => {
+    const claimedBy = await registerDispatcher(database.db, {
+      host: 'build-7',
+      pid: 4711,
+      slots: 1,
+      leaseMs: 600_000,
+    });
+    const id = await enqueue('q/where', 'one');
+    await claimEffects(database.db, { repoId: 'q/where', claimedBy, limit: 1 });
+    expect(withoutInstants((await cli('queue', '--repo', 'q/where')).stdout)).toContain(
+      `\n${id}  q/where  one  1  NOW  process 4711 on build-7\n`,
+    );
+    await unregisterDispatcher(database.db, claimedBy);
+  });
+
   it('shows the share of what runs beside the one that the weight stands for', async () => {
     const { db } = database;
     await db.deleteFrom('effect_claim').execute();

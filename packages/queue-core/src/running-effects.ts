@@ -12,6 +12,8 @@ export interface RunningEffect {
   attempt: number;
   claimNumber: bigint;
   claimant: string;
+  /** Where the claimant runs, by its registration; null: it is no dispatcher, or gone. */
+  process: { host: string; pid: number } | null;
   claimedAt: Date;
 }
 
@@ -32,14 +34,17 @@ export async function runningEffects(
     attempt: number;
     claim_number: string;
     claimant: string;
+    host: string | null;
+    pid: number | null;
     claimed_at: string;
   }>`
-    select c.effect_id::text, c.repo_id, q.name, c.attempt, c.claim_number::text, c.claimant,
+    select c.effect_id::text, c.repo_id, q.name, c.attempt, c.claim_number::text, c.claimant, d.host, d.pid,
            ${instant(sql`c.claimed_at`)} as claimed_at
       from (select * from ${table('effect_claim')}
              where ${repoId === undefined ? sql`true` : sql`repo_id = ${repoId}`}
              order by claim_number limit ${limit}::int) c
       join ${table('effect_queue')} q on q.effect_id = c.effect_id
+      left join ${table('dispatcher')} d on d.dispatcher_id::text = c.claimant
      order by c.claim_number`.execute(db);
   return rows.map((row) => ({
     effectId: BigInt(row.effect_id) as EffectId,
@@ -48,6 +53,7 @@ export async function runningEffects(
     attempt: row.attempt,
     claimNumber: BigInt(row.claim_number),
     claimant: row.claimant,
+    process: row.host === null || row.pid === null ? null : { host: row.host, pid: row.pid },
     claimedAt: dateOf(row.claimed_at),
   }));
 }
