@@ -1,43 +1,70 @@
-import { readdir, readFile } from 'node:fs/promises';
+import { readdirSync, readFileSync } from 'node:fs';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 
 /** Name of the variable that marks every process of a run. */
 export const RUN_MARK = 'SLUICE_RUN';
 
-/** A process may fork while it is looked for; each round finds the children of the one before. */
-const ROUNDS_MAX = 50;
+/** Rounds in a row that have to find nothing. */
+const QUIET_ROUNDS = 2;
+const ROUNDS_MAX = 200;
 
 /**
  * Kills the processes that were started with the given mark in their environment, wherever they moved themselves:
  * without a pid namespace a command leaves its process group by calling setsid. Does nothing where there is no `/proc`.
  *
+ * A process that forks and exits every few milliseconds is gone before all others are looked at. So each is looked at
+ * once, at once, and after the first round only the few that are new: a round is shorter than such a life.
+ *
  * @returns how many were killed.
  */
 export async function killMarkedProcesses(mark: string): Promise<number> {
-  const killed = new Set<number>();
-  for (let round = 0; round < ROUNDS_MAX; round += 1) {
-    const alive = await markedProcesses(mark);
-    if (alive.length === 0) break;
-    for (const pid of alive) {
-      killed.add(pid);
-      try {
-        process.kill(pid, 'SIGKILL');
-      } catch {
-        // It ended by itself in between.
-      }
-    }
+  const wanted = Buffer.from(`${RUN_MARK}=${mark}\0`);
+  const seen = new Set<string>();
+  const settled = new Set<string>();
+  let killed = 0;
+  const look = (pid: string): 'quiet' | 'busy' => {
+    const isNew = !seen.has(pid);
+    seen.add(pid);
+    const environment = environmentOf(pid);
+    // Gone, or about to become another program, unless it is the kernel's or of another user, as others are each time.
+    if (environment.length === 0) return isNew ? 'busy' : 'quiet';
+    settled.add(pid);
+    if (!environment.includes(wanted)) return 'quiet';
+    if (kill(Number(pid))) killed += 1;
+    return 'busy';
+  };
+  for (let round = 0, quiet = 0; round < ROUNDS_MAX && quiet < QUIET_ROUNDS; round += 1) {
+    const looks = processIds()
+      .filter((pid) => !settled.has(pid))
+      .map(look);
+    quiet = looks.includes('busy') ? 0 : quiet + 1;
+    await nextTurn();
   }
-  return killed.size;
+  return killed;
 }
 
-async function markedProcesses(mark: string): Promise<number[]> {
-  const wanted = Buffer.from(`${RUN_MARK}=${mark}\0`);
-  const pids = (await readdir('/proc').catch(() => [])).filter((name) => /^\d+$/.test(name));
-  const marked = await Promise.all(
-    pids.map(async (pid) => {
-      // A killed process that its parent has not yet reaped reads as empty.
-      const environment = await readFile(`/proc/${pid}/environ`).catch(() => Buffer.alloc(0));
-      return environment.includes(wanted) ? Number(pid) : undefined;
-    }),
-  );
-  return marked.filter((pid) => pid !== undefined);
+function processIds(): string[] {
+  try {
+    return readdirSync('/proc').filter((name) => /^\d+$/.test(name));
+  } catch {
+    return [];
+  }
+}
+
+function environmentOf(pid: string): Buffer {
+  try {
+    return readFileSync(`/proc/${pid}/environ`);
+  } catch {
+    return Buffer.alloc(0);
+  }
+}
+
+/** False: it ended by itself in between. */
+function kill(pid: number): boolean {
+  try {
+    process.kill(pid, 'SIGKILL');
+    return true;
+  } catch {
+    return false;
+  }
 }
