@@ -242,6 +242,8 @@ test.each(['a file that points elsewhere', 'a link'])(
     const commit = await commitFiles(work, { 'a.txt': 'one' });
     await work(['push', '--quiet', remote, 'main']);
     const privateWork = await makeRepo(`${pusher.folder}/private`);
+    // It lacks nothing that the refs name: that it is another repository is all that stands in the way.
+    await privateWork(['pull', '--quiet', remote, 'main']);
     const secret = await commitFiles(privateWork, { 'secret.txt': 'secret' });
     const folder = repoFolder(join(pusher.folder, 'data'), repoId, 'sha1');
     renameSync(folder, `${folder}.away`);
