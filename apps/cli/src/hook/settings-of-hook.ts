@@ -16,6 +16,7 @@ const SHARED = [
   'SLUICE_REFS_PER_PUSH',
   'SLUICE_EFFECTS_PER_PUSH',
   'SLUICE_DATABASE_WAIT_MS',
+  'SLUICE_GIT_MEMORY_BYTES',
 ] as const;
 
 /** Those of them that are set, with paths that hold anywhere: what a hook is to start with. */

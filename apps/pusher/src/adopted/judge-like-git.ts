@@ -14,6 +14,8 @@ export interface PushToJudge {
   edits: readonly RefEdit[];
   /** That of the git process whose hook this is: its settings are those of the server. */
   env: Readonly<Record<string, string | undefined>>;
+  /** Most memory of git where it looks at what was pushed. */
+  memoryBytesMax: number;
 }
 
 /**
@@ -72,11 +74,13 @@ async function judgeMoves(push: PushToJudge, config: Config): Promise<[string, s
   const moves = push.edits.filter(
     ({ name, expect, to }) => name.startsWith('refs/heads/') && expect !== 'absent' && to !== null,
   );
+  const { folder, home, memoryBytesMax } = push;
+  const git = { folder, home, memoryBytesMax };
   const facts = await readObjectFacts(
     moves.flatMap(({ expect, to }) => [expect, to!]),
-    push,
+    git,
   );
-  const forward = await findForward(moves, facts, push);
+  const forward = await findForward(moves, facts, git);
   return moves.filter(({ name }) => !forward.has(name)).map(({ name }) => [name, 'non-fast-forward']);
 }
 

@@ -28,6 +28,7 @@ export interface PushToTake extends HandedOver {
 export async function takePush(adopted: AdoptedRepository, push: PushToTake): Promise<Decision> {
   const { repoId, folder, home, settings, log } = adopted;
   const { commands, note, env } = push;
+  const memoryBytesMax = settings.gitMemoryBytesMax;
   const refuse = (reports: RefReport[]): Decision => {
     const reason = reports.find((report) => report.reason !== NOT_APPLIED)?.reason ?? NOT_APPLIED;
     log.info({ event: 'push_refused', repo_id: repoId, refs: reports.length, reason });
@@ -45,7 +46,7 @@ export async function takePush(adopted: AdoptedRepository, push: PushToTake): Pr
   const admission = await admit(adopted, { commands, objectFormat, certificate: note.certificate });
   if ('refused' in admission) return refuse(reportsOf(commands, admission.refused));
   const edits = commands.map((command) => toEdit(command, objectFormat));
-  const faults = await judgeLikeGit({ folder, home, objectFormat, edits, env });
+  const faults = await judgeLikeGit({ folder, home, objectFormat, edits, env, memoryBytesMax });
   if (faults.size > 0) return refuse(reportsOf(commands, faults));
   const decision = await decidePush(adopted, {
     ...gate,
@@ -86,7 +87,11 @@ async function admit(
 ): Promise<Admission> {
   const { repoId, folder, home, settings } = adopted;
   const { commands, objectFormat } = push;
-  const governance = await adopted.governance.read(adopted.db, repoId, { folder, home });
+  const governance = await adopted.governance.read(adopted.db, repoId, {
+    folder,
+    home,
+    memoryBytesMax: settings.gitMemoryBytesMax,
+  });
   // Where nobody is a member a client may sign all the same, and nobody looks at it.
   const certificate = governance.members === null ? null : await readCertificate(adopted, push);
   if (typeof certificate === 'string') return { refused: certificate };
@@ -110,7 +115,12 @@ async function readCertificate(
   { certificate: { oid }, commands }: { certificate: CertificateFacts; commands: Command[] },
 ): Promise<PushCertificate | string | null> {
   if (oid === '') return null;
-  const [found] = await lookUpObjects([oid], { folder, home, withContent: true });
+  const [found] = await lookUpObjects([oid], {
+    folder,
+    home,
+    memoryBytesMax: settings.gitMemoryBytesMax,
+    withContent: true,
+  });
   const parsed = parsePushCertificate(found?.content ?? Buffer.alloc(0), {
     refsMax: settings.refsPerPushMax,
   });

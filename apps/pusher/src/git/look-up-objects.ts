@@ -12,6 +12,8 @@ export interface FoundObject {
 export interface LookUpOptions {
   folder: string;
   home: string;
+  /** Most memory of git, for what somebody else chose; upkeep looks up what it knows. */
+  memoryBytesMax?: number;
   /** Also read what the objects hold. */
   withContent?: boolean;
 }
@@ -26,7 +28,7 @@ const OUTPUT_BYTES_MAX = 256 * 1024 * 1024;
  */
 export async function lookUpObjects(
   expressions: readonly string[],
-  { folder, home, withContent = false }: LookUpOptions,
+  { folder, home, withContent = false, ...limits }: LookUpOptions,
 ): Promise<(FoundObject | null)[]> {
   if (expressions.length === 0) return [];
   const output = await readGit({
@@ -35,6 +37,7 @@ export async function lookUpObjects(
     input: `${expressions.join('\n')}\n`,
     timeoutMs: TIMEOUT_MS,
     bytesMax: OUTPUT_BYTES_MAX,
+    ...limits,
   });
   return parseAnswers(output, expressions.length, withContent);
 }

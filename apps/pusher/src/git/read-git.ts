@@ -1,7 +1,7 @@
 import { unavailable } from '../http/http-error.ts';
 import { startGit, type StartGitOptions } from './start-git.ts';
 
-export interface ReadGitOptions extends Pick<StartGitOptions, 'args' | 'env'> {
+export interface ReadGitOptions extends Pick<StartGitOptions, 'args' | 'env' | 'memoryBytesMax'> {
   /** Standard input. */
   input?: string;
   /** Longest time it may take. */
@@ -12,8 +12,8 @@ export interface ReadGitOptions extends Pick<StartGitOptions, 'args' | 'env'> {
 
 /** Runs git to its end and returns its output; anything but a whole answer within the limits is a 503. */
 export async function readGit(options: ReadGitOptions): Promise<Buffer> {
-  const { args, env, input = '', timeoutMs, bytesMax } = options;
-  const git = await startGit({ args, env });
+  const { input = '', timeoutMs, bytesMax, ...start } = options;
+  const git = await startGit(start);
   const timer = setTimeout(() => git.end('SIGKILL'), timeoutMs);
   try {
     git.stdin.end(input);

@@ -51,6 +51,7 @@ async function advertiseFetch(
       }),
       timeoutMs: ADVERTISE_MS,
       bytesMax: ADVERTISE_BYTES_MAX,
+      memoryBytesMax: pusher.settings.gitMemoryBytesMax,
     });
   } finally {
     release();

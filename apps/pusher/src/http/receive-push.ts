@@ -61,7 +61,11 @@ export async function receivePush(
       pusher.refs.preparePush(address.repoId, { state, folder }),
     );
   const readBrought = await expectObjects(target.folder, target.objectFormat);
-  const pruneWatch = await watchPrunes({ folder: target.folder, home: pusher.home });
+  const pruneWatch = await watchPrunes({
+    folder: target.folder,
+    home: pusher.home,
+    memoryBytesMax: settings.gitMemoryBytesMax,
+  });
   const end = await runReceivePack({
     folder: target.folder,
     env: gitEnvironment({

@@ -42,7 +42,11 @@ export async function admitSignature(pusher: Pusher, push: PushToAdmit): Promise
   }
   const governance = push.isFirst
     ? UNGOVERNED
-    : await pusher.governance.read(pusher.db, repoId, { folder, home: pusher.home });
+    : await pusher.governance.read(pusher.db, repoId, {
+        folder,
+        home: pusher.home,
+        memoryBytesMax: pusher.settings.gitMemoryBytesMax,
+      });
   return await checkSignature(governance, {
     certificate,
     certificateFault: certificate === null ? null : judgeCertificate(certificate, { repoId, pushOptions }),

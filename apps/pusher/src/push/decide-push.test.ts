@@ -35,7 +35,7 @@ test.each([
     const events: unknown[] = [];
     const note = (event: unknown): void => void events.push(event);
     const log: Logger = { debug: note, info: note, warn: note, error: note };
-    const context = { log, home: '/nowhere' } as unknown as PushContext;
+    const context = { log, home: '/nowhere', settings: {} } as unknown as PushContext;
     const decision = await decidePush(context, pushThatFails(error));
     expect(decision).toMatchObject({ outcome: 'refused', reports: [{ name: ref.name, reason }] });
     expect(events).toEqual([{ event: 'push_failed', repo_id: 'acme/api', error }]);

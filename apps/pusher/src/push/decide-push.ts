@@ -1,5 +1,6 @@
 import { DEFINITION_PREFIX } from '@sluice/effect-spec';
 import type { RefEdit } from '@sluice/ref-store';
+import type { LookUpOptions } from '../git/look-up-objects.ts';
 import { syncFolder } from '../git/repo-folder.ts';
 import { HttpError } from '../http/http-error.ts';
 import type { Pusher } from '../pusher.ts';
@@ -27,7 +28,7 @@ import { toEdit } from './to-edit.ts';
 export type PushContext = Pick<
   Pusher,
   'db' | 'key' | 'log' | 'home' | 'commitTurns' | 'definitions' | 'governance'
-> & { settings: Pick<Settings, 'databaseWaitMs' | 'effectsPerPushMax'> };
+> & { settings: Pick<Settings, 'databaseWaitMs' | 'effectsPerPushMax' | 'gitMemoryBytesMax'> };
 
 /** A push as it reaches proc-receive: its objects are in place, and git has refused what it refuses. */
 export interface PushToDecide extends GateRules {
@@ -74,7 +75,7 @@ async function decide(context: PushContext, push: PushToDecide): Promise<PushDec
   const bad = judgeCommands(commands, push);
   if (bad !== null) return refuse(context, push, bad);
   const edits = commands.map((command) => toEdit(command, push.objectFormat));
-  const git = { folder: push.folder, home: context.home };
+  const git = gitFor(context, push);
   const guarded = edits.filter((edit) => push.forwardOnly.has(edit.name) && isMove(edit));
   const named = [
     ...edits.flatMap(({ expect, to }) => (to !== null ? [to] : isValue(expect) ? [expect] : [])),
@@ -123,7 +124,7 @@ async function commit(
 ): Promise<CommitOutcome> {
   const { edits, facts, forward, result } = prepared;
   const { repoId, objectFormat, claimNumber, pushOptions, caller, signature, pruneWatch } = push;
-  const git = { folder: push.folder, home: context.home };
+  const git = gitFor(context, push);
   return await commitPushForSure(
     { db: context.db, key: context.key, log: context.log, databaseWaitMs: context.settings.databaseWaitMs },
     {
@@ -143,6 +144,14 @@ async function commit(
       result: result === null || claimNumber === null ? null : { claimNumber, content: result },
     },
   );
+}
+
+/** How git is asked about a push. */
+function gitFor(
+  { home, settings }: PushContext,
+  { folder }: PushToDecide,
+): Omit<LookUpOptions, 'withContent'> {
+  return { folder, home, memoryBytesMax: settings.gitMemoryBytesMax };
 }
 
 function conclude(context: PushContext, push: PushToDecide, outcome: CommitOutcome): PushDecision {

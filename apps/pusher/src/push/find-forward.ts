@@ -36,11 +36,12 @@ export async function findForward(
 async function isAncestor(
   before: string,
   after: string,
-  { folder, home, deadline }: Omit<LookUpOptions, 'withContent'> & { deadline: AbortSignal },
+  { folder, home, deadline, ...limits }: Omit<LookUpOptions, 'withContent'> & { deadline: AbortSignal },
 ): Promise<boolean> {
   const git = await startGit({
     args: ['--git-dir', folder, 'merge-base', '--is-ancestor', before, after],
     env: gitEnvironment({ home, config: [['safe.directory', folder]] }),
+    ...limits,
   });
   const end = (): void => git.end('SIGKILL');
   deadline.addEventListener('abort', end);

@@ -31,7 +31,7 @@ const ANSWERED_MAX = 10_000;
 export async function findLostRefs(
   db: Kysely<DB>,
   repoId: string,
-  { folder, home }: { folder: string; home: string },
+  { folder, home, memoryBytesMax }: { folder: string; home: string; memoryBytesMax?: number },
 ): Promise<RefCheck> {
   const check: RefCheck = { refs: 0, lost: 0, example: null };
   const note = (ref: RefRow, isLost: boolean): void => {
@@ -43,18 +43,29 @@ export async function findLostRefs(
   // Git does not even start without these two folders, and not every backup keeps one that is empty.
   const isThere = await exists(join(folder, 'objects'));
   if (isThere) await mkdir(join(folder, 'refs'), { recursive: true });
-  if (isThere) await askGit(iterateRefs(db, repoId), { folder, home, note });
+  if (isThere) await askGit(iterateRefs(db, repoId), { folder, home, note, memoryBytesMax });
   else for await (const ref of iterateRefs(db, repoId)) note(ref, true);
   return check;
 }
 
 async function askGit(
   refs: AsyncIterable<RefRow>,
-  { folder, home, note }: { folder: string; home: string; note: (ref: RefRow, isLost: boolean) => void },
+  {
+    folder,
+    home,
+    note,
+    memoryBytesMax,
+  }: {
+    folder: string;
+    home: string;
+    note: (ref: RefRow, isLost: boolean) => void;
+    memoryBytesMax: number | undefined;
+  },
 ): Promise<void> {
   const git = await startGit({
     args: ['--git-dir', folder, 'cat-file', '--batch-check=%(objectname)', '--buffer'],
     env: gitEnvironment({ home, config: [['safe.directory', folder]] }),
+    ...(memoryBytesMax === undefined ? {} : { memoryBytesMax }),
   });
   const timer = setTimeout(() => git.end('SIGKILL'), TIMEOUT_MS);
   const asked: RefRow[] = [];

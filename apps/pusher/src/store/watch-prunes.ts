@@ -16,7 +16,15 @@ const WALK_MS_MAX = 5_000;
  * taken out while it walks, since the push has the repository locked. The whole folder may be gone as well, as long as
  * the repository has no row ({@link removeUnborn}).
  */
-export async function watchPrunes({ folder, home }: { folder: string; home: string }): Promise<PruneWatch> {
+export async function watchPrunes({
+  folder,
+  home,
+  memoryBytesMax,
+}: {
+  folder: string;
+  home: string;
+  memoryBytesMax: number;
+}): Promise<PruneWatch> {
   const place = await placeOf(folder);
   const before = await readPruneStamp(folder);
   return async (oids) => {
@@ -30,6 +38,7 @@ export async function watchPrunes({ folder, home }: { folder: string; home: stri
         input: oids.map((oid) => `${oid}\n`).join(''),
         timeoutMs: WALK_MS_MAX,
         bytesMax: 0,
+        memoryBytesMax,
       });
       return null;
     } catch {
