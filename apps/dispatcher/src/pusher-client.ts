@@ -35,17 +35,6 @@ export function createPusherClient(pusherUrl: string, token: string | undefined)
   };
 }
 
-/** Whether a repository of that name has a URL that means it and nothing else: what begins with `_` is the pusher's own. */
-export function isServable(repoId: string): boolean {
-  return !repoId.startsWith('_') && repoId.split('/').every(isSegment);
-}
-
-function isSegment(segment: string): boolean {
-  return (
-    /^[A-Za-z0-9_-][A-Za-z0-9._-]*$/.test(segment) && !segment.includes('..') && !/\.git$/i.test(segment)
-  );
-}
-
 /** Whether the same git command may succeed later: the pusher is away, restarting, or overloaded. */
 export function isTransient(error: unknown): boolean {
   if (!(error instanceof GitError)) return false;

@@ -1,7 +1,7 @@
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { RunContext, RunResult } from '@sluice/dispatch';
-import { decodeWorkOrder, environment, type WorkOrder } from '@sluice/effect-spec';
+import { decodeWorkOrder, environment, isServedName, type WorkOrder } from '@sluice/effect-spec';
 import {
   DEFAULT_LIMITS,
   GitError,
@@ -15,7 +15,7 @@ import { createResultRepository, resultReason, type EffectResult } from './build
 import type { CommitCache } from './commit-cache.ts';
 import { createLogKeeper, type LogKeeper } from './log-keeper.ts';
 import { pushResult } from './push-result.ts';
-import { isServable, type PusherClient } from './pusher-client.ts';
+import type { PusherClient } from './pusher-client.ts';
 import type { RunFolder } from './work-folder.ts';
 
 /** The part of a claimed effect that running it needs. */
@@ -57,7 +57,7 @@ export async function runEffect(
       message: `work order: repo: expected ${effect.repoId}, the effect's own, got ${order.repo}`,
     };
   }
-  if (!isServable(order.repo))
+  if (!isServedName(order.repo))
     return { status: 'poison', message: `work order: repo: ${order.repo} is no name the pusher serves` };
 
   await using folder = await runner.createRunFolder();

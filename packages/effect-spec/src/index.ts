@@ -28,6 +28,7 @@ export {
   type RuleInForce,
 } from './push-policy.ts';
 export type { Problem } from './read-yaml.ts';
+export { isServedName, SERVED_NAME } from './served-name.ts';
 export {
   buildWorkOrder,
   decodeWorkOrder,

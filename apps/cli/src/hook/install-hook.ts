@@ -7,6 +7,7 @@ import {
   writeAdoptedConfig,
   type AdoptedRepository,
 } from '@sluice/pusher/adopted';
+import { isServedName, SERVED_NAME } from '@sluice/effect-spec';
 import { readRepo } from '@sluice/ref-store';
 import { CommandError } from '../command-error.ts';
 import { assertRepoId } from '../repo-commands.ts';
@@ -43,6 +44,12 @@ export async function installHook(terminal: Terminal, path: string, options: Ins
     throw new CommandError(
       `expected ${former}, as which ${folder} is adopted, got ${repoId}`,
       'Give --repo that name, or end it first with sluice hook remove.',
+    );
+  }
+  if (former === null && !isServedName(repoId)) {
+    throw new CommandError(
+      `expected ${SERVED_NAME}, got ${repoId}, which no dispatcher could fetch from`,
+      'Choose another name with --repo, such as acme/api.',
     );
   }
   const shared = sharedSettings(terminal);

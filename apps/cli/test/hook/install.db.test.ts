@@ -143,6 +143,10 @@ test('what cannot be adopted is refused with what to do', async () => {
   );
   expect(await attempt(join(adopted.folder, 'nowhere'))).toContain('got none at');
 
+  const misnamed = await adopted.cli(['hook', 'install', bare.folder, '--repo', 'acme/a@b']);
+  expect(misnamed.code).toBe(1);
+  expect(misnamed.stderr).toContain('got acme/a@b, which no dispatcher could fetch from');
+
   writeHook('proc-receive', 'exit 1');
   expect(await attempt(bare.folder)).toContain("one that is not Sluice's");
   rmSync(join(bare.folder, 'hooks/proc-receive'));

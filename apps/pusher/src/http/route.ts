@@ -1,3 +1,5 @@
+import { isServedName, SERVED_NAME } from '@sluice/effect-spec';
+
 /** Which repository a request is about, and how it was addressed. */
 export interface RepoAddress {
   repoId: string;
@@ -16,7 +18,6 @@ export type Route =
   | { kind: 'serve'; service: Service; address: RepoAddress }
   | { kind: 'refused'; status: 400 | 404; message: string };
 
-const REPO_ID_BYTES_MAX = 200;
 const TARGET_BYTES_MAX = 1000;
 const CLAIM_NUMBER_MAX = 2n ** 63n - 1n;
 
@@ -57,21 +58,13 @@ function parseAddress(path: string): RepoAddress | string {
   return isSha256 ? { repoId, isSha256 } : { repoId };
 }
 
-const NO_SUCH_NAME =
-  'no such repository: expected /<name>.git of at most 200 letters, digits, ".", "_" and "-", in segments that do not begin with "." or end with ".git"';
+const NO_SUCH_NAME = `no such repository: expected /<name>.git with ${SERVED_NAME}`;
 
 /** `/acme/api.git` → `acme/api`. Nothing is decoded: what needs an escape is no name. */
 function parseRepoId(path: string): string | null {
   const match = /^\/(.+)\.git$/.exec(path);
   const repoId = match?.[1];
-  if (repoId === undefined || repoId.length > REPO_ID_BYTES_MAX || repoId.startsWith('_')) return null;
-  return repoId.split('/').every(isSegment) ? repoId : null;
-}
-
-function isSegment(segment: string): boolean {
-  return (
-    /^[A-Za-z0-9_-][A-Za-z0-9._-]*$/.test(segment) && !segment.includes('..') && !/\.git$/i.test(segment)
-  );
+  return repoId !== undefined && isServedName(repoId) ? repoId : null;
 }
 
 function splitOnce(text: string, separator: string): [string, string] {
