@@ -2,6 +2,7 @@ import { createDatabase, createPool, sluice, table, type DB } from '@sluice/db';
 import { useTestDatabase } from '@sluice/testkit';
 import { Kysely, PostgresDialect, sql, type LogEvent } from 'kysely';
 import { AsyncLocalStorage } from 'node:async_hooks';
+import { setImmediate } from 'node:timers/promises';
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
 import { insertQuery } from './insert-effect.ts';
 import type { NewEffect } from './new-effect.ts';
@@ -108,8 +109,10 @@ test('two statements are under way; who calls meanwhile waits for one of them, a
       calls.push(enqueueEffect(db, { repoId, payload: 'alone' }));
       await underWay(alone);
     }
-    for (const effect of some(5, repoId)) calls.push(enqueueEffect(db, effect));
-    await underWay(2);
+    for (const effect of some(5, repoId)) {
+      calls.push(enqueueEffect(db, effect));
+      await setImmediate();
+    }
     await release();
   });
   const ids = await Promise.all(calls);
@@ -194,10 +197,10 @@ test('who loses the connection fails every caller of the statement, is not repea
     await underWay(2);
     for (const effect of some(1_100, waiting)) calls.push(enqueueEffect(db, effect));
     await sql`select pg_terminate_backend(${pid})`.execute(database.db);
-    const failure = { status: 'rejected', reason: { code: '57P01' } };
-    expect(await failing).toMatchObject([failure, failure, failure]);
     await underWay(4);
     await release();
+    const failure = { status: 'rejected', reason: { code: '57P01' } };
+    expect(await failing).toMatchObject([failure, failure, failure]);
     await Promise.all(calls);
   });
   expect(await rowsOf(lost)).toEqual([]);
