@@ -28,6 +28,17 @@ describe('LogPrinter', () => {
     expect(print(pieces, false)).toBe(expected);
   });
 
+  it('says why an attempt is there twice', () => {
+    const pieces = [
+      [7n, 1, 'one\n'],
+      [9n, 1, 'one\n'],
+      [11n, 2, 'two\n'],
+    ] as const;
+    expect(print(pieces, true)).toBe(
+      '--- attempt 1 (claim 7) ---\none\n--- attempt 1 (claim 9), once more: it was handed back ---\none\n--- attempt 2 (claim 11) ---\ntwo\n',
+    );
+  });
+
   it('says where pieces are missing', () => {
     const pieces = [
       [7n, 1, 'one', 2],

@@ -22,6 +22,7 @@ const UNFINISHED = /(?:\u001b(?:\[[0-?]*[ -/]*|\][^\u0007\u001b]{0,200})?|\r)$/;
 export class LogPrinter {
   readonly #output: Output;
   #claimNumber: bigint | undefined;
+  #attempt = 0;
   #lastSeq = 0;
   #decoder = new StringDecoder('utf8');
   #held = '';
@@ -34,9 +35,13 @@ export class LogPrinter {
   print(piece: LogPiece): void {
     if (piece.claimNumber !== this.#claimNumber) {
       this.end();
+      const isAgain = piece.attempt === this.#attempt;
       this.#claimNumber = piece.claimNumber;
+      this.#attempt = piece.attempt;
       this.#lastSeq = 0;
-      this.#output.write(`--- attempt ${piece.attempt} (claim ${piece.claimNumber}) ---\n`);
+      // A dispatcher that stops hands back what it runs, and no attempt is spent.
+      const again = isAgain ? ', once more: it was handed back' : '';
+      this.#output.write(`--- attempt ${piece.attempt} (claim ${piece.claimNumber})${again} ---\n`);
     }
     const missing = piece.seq - this.#lastSeq - 1;
     this.#lastSeq = piece.seq;

@@ -85,7 +85,7 @@ async function describe(repoId: string, push: LoggedPush, keys: readonly Registe
     ['repository', repoId],
     ['number', String(push.seq)],
     ['before it', push.parent ?? 'none'],
-    ['pushed by', push.signer ?? 'not proven'],
+    ['pushed by', push.signer ?? 'not known: no account, no signature'],
     ['at', push.createdAt.toISOString()],
     ...(push.certOid === null ? [] : [['certificate', push.certOid] as [string, string]]),
     ...pushOptions.map((option): [string, string] => ['push option', option]),

@@ -236,7 +236,7 @@ describe('sluice op show', () => {
       'repository   show/api',
       'number       2',
       `before it    ${first}`,
-      'pushed by    not proven',
+      'pushed by    not known: no account, no signature',
       'at           NOW',
       'push option  ci.skip',
       'push option  abc',
