@@ -315,6 +315,7 @@ test('a push that nobody signed is found where the policy of its time asked for 
   await unsigned('refs/meta/results/ci/1', oid('3'), 'effect:1');
   await unsigned(MAIN, null, 'operator');
   const evil = await setMember('evil', bob, { role: 'admin' });
+  const taken = await unsigned('refs/meta/members/ada', null, 'operator');
   const { code, stdout } = await verify();
   expect([code, stdout.split('\n').slice(1, -1)]).toEqual([
     1,
@@ -322,6 +323,7 @@ test('a push that nobody signed is found where the policy of its time asked for 
       `  push ${config}: nobody signed it, and ${CONFIG} needed a signature then`,
       `  push ${main}: nobody signed it, and ${MAIN} needed a signature then`,
       `  push ${evil}: nobody signed it, and refs/meta/members/evil needed a signature then`,
+      `  push ${taken}: nobody signed it, and refs/meta/members/ada needed a signature then`,
     ],
   ]);
 });

@@ -39,7 +39,7 @@ export class PastGovernance {
 
   apply(edits: LoggedPush['edits']): void {
     for (const { name, newOid } of edits) {
-      if (name !== CONFIG_REF && !name.startsWith(MEMBER_PREFIX)) continue;
+      if (!isGoverning(name)) continue;
       if (newOid === null) this.#refs.delete(name);
       else this.#refs.set(name, newOid);
       this.#current = undefined;
@@ -87,6 +87,10 @@ export class PastGovernance {
       else this.#members.set(oid, memberIn(file));
     }
   }
+}
+
+export function isGoverning(name: string): boolean {
+  return name === CONFIG_REF || name.startsWith(MEMBER_PREFIX);
 }
 
 function policyIn(file: string | Buffer): Policy | null {

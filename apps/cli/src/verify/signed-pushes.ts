@@ -12,7 +12,7 @@ import {
 import { readObjects, requestOf, sshKeygenVerifies, type LoggedPush, type Oid } from '@sluice/ref-store';
 import type { Kysely } from 'kysely';
 import type { RepoObjects } from '../rebuild/repo-objects.ts';
-import { PastGovernance } from './past-governance.ts';
+import { isGoverning, PastGovernance } from './past-governance.ts';
 
 /** What a record has to show for a push that a member signed. */
 interface Signed {
@@ -95,12 +95,15 @@ export class SignedPushes {
     return faultsOfRole(own[1].role, edits, governed.policy);
   }
 
-  /** What needed a signature then. A result stands for its claim, and what was lost an operator deletes. */
+  /**
+   * What needed a signature then. A result stands for its claim, and an operator deletes what was lost. Members and
+   * policy that can be read were not: else whoever has the server's key could begin anew with members of its own.
+   */
   async #faultsOfUnsigned(db: Kysely<DB>, { edits, signer }: LoggedPush): Promise<string[]> {
-    const judged = edits.filter(
-      ({ name, newOid }) =>
-        !name.startsWith(RESULT_PREFIX) && (newOid !== null || signer !== OPERATOR) && isRuled({ name }),
-    );
+    const judged = edits.filter(({ name, newOid }) => {
+      const mayBeLost = newOid === null && signer === OPERATOR && !isGoverning(name);
+      return isRuled({ name }) && !name.startsWith(RESULT_PREFIX) && !mayBeLost;
+    });
     if (judged.length === 0 || !this.#past.hasMembers) return [];
     const governed = await this.#past.read(db);
     if (governed === null) {
