@@ -1,7 +1,7 @@
 import { readdir, readFile, stat } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import type { DB } from '@sluice/db';
-import { readRefs, repoFolder, type ObjectFormat, type RefRow } from '@sluice/ref-store';
+import { NOTES, readRefs, repoFolder, type ObjectFormat, type RefRow } from '@sluice/ref-store';
 import type { Kysely } from 'kysely';
 import { CommandError } from './command-error.ts';
 import { createGit, reason, type Git } from './git.ts';
@@ -71,8 +71,8 @@ export class ObjectStore {
     let bytes = 0;
     for (const name of packs)
       bytes += (await stat(join(folder, 'objects', 'pack', name)).catch(() => ({ size: 0 }))).size;
-    const maintained = await stat(join(folder, 'sluice-maintained')).catch(() => null);
-    const lost = await readFile(join(folder, 'sluice-lost-pushes'), 'utf8').catch(() => '');
+    const maintained = await stat(join(folder, NOTES.maintained)).catch(() => null);
+    const lost = await readFile(join(folder, NOTES.lostPushes), 'utf8').catch(() => '');
     return {
       packs: packs.length,
       bytes,

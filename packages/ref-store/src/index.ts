@@ -3,6 +3,7 @@ export { commitPush, type CommitPushOptions, type PushOutcome } from './commit-p
 export type { LogProblem } from './found-problem.ts';
 export { findPush, type FoundPush } from './find-push.ts';
 export { hashObject, type ObjectKind } from './hash-object.ts';
+export { NOT_APPLIED } from './judge-edits.ts';
 export { iteratePushes, type LoggedPush } from './iterate-pushes.ts';
 export { iterateRepos, type KnownRepo } from './iterate-repos.ts';
 export { lockForPush, type LockedForPush } from './lock-for-push.ts';
@@ -41,7 +42,7 @@ export { loadServerKey, type ServerKey } from './server-key.ts';
 export { OBJECT_BYTES_MAX, stageObjects } from './stage-objects.ts';
 export { sshKeygenVerifies } from './ssh-keygen.ts';
 export { sweepStaged } from './sweep-staged.ts';
-export { repoFolder } from './repo-folder.ts';
+export { NOTES, repoFolder } from './repo-folder.ts';
 export { requestOf } from './read-op-record.ts';
 export { verifyLog, type LogCheck, type VerifyLogOptions } from './verify-log.ts';
 export { verifyOpRecord, type OpRecordCheck } from './verify-op-record.ts';

@@ -9,6 +9,9 @@ export interface NamedRefs {
   readonly below: ReadonlyMap<string, string>;
 }
 
+/** Why a ref is refused whose only fault is its company. */
+export const NOT_APPLIED = 'not applied: another ref of this push was refused';
+
 export type Judgement = { applied: AppliedEdit[] } | { refusals: Refusal[] };
 
 /**
@@ -39,7 +42,7 @@ export function refuseAll(
 ): Refusal[] {
   const others = {
     code: 'not_applied',
-    reason: 'not applied: another ref of this push was refused',
+    reason: NOT_APPLIED,
   } as const;
   return edits.map((edit) => ({ name: edit.name, ...(faults.get(edit.name) ?? others) }));
 }

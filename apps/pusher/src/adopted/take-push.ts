@@ -1,10 +1,10 @@
 import { parsePushCertificate, type PushCertificate } from '@sluice/effect-spec';
-import { checkPushOption, readRepo, type ObjectFormat } from '@sluice/ref-store';
+import { checkPushOption, NOT_APPLIED, readRepo, type ObjectFormat } from '@sluice/ref-store';
 import { lookUpObjects } from '../git/look-up-objects.ts';
-import { checkSignature, type Admission } from '../push/admit-signature.ts';
+import { checkSignature, type SignatureJudgement } from '../push/admit-signature.ts';
 import { nonceFault } from '../push/certificate-nonce.ts';
 import { decidePush, isSameList } from '../push/decide-push.ts';
-import { judgeCommands, NOT_APPLIED, refuseAll, reportsOf } from '../push/push-gate.ts';
+import { judgeCommands, refuseAll, reportsOf } from '../push/push-gate.ts';
 import type { CertificateFacts, Decision } from '../push/receive-pack.ts';
 import { toEdit } from '../push/to-edit.ts';
 import { isSignedBy } from '../push/verify-certificate.ts';
@@ -84,7 +84,7 @@ function judgeAsGiven(
 async function admit(
   adopted: AdoptedRepository,
   push: { commands: Command[]; objectFormat: ObjectFormat; certificate: CertificateFacts },
-): Promise<Admission> {
+): Promise<SignatureJudgement> {
   const { repoId, folder, home, settings } = adopted;
   const { commands, objectFormat } = push;
   const governance = await adopted.governance.read(adopted.db, repoId, {

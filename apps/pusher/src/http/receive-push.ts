@@ -6,7 +6,7 @@ import { gitEnvironment } from '../git/git-environment.ts';
 import { saysNoRoom } from '../git/no-room.ts';
 import { receivePackConfiguration } from '../git/serve-configuration.ts';
 import type { Pusher } from '../pusher.ts';
-import type { Admission, Signature } from '../push/admit-signature.ts';
+import type { Signature, SignatureJudgement } from '../push/admit-signature.ts';
 import { expectObjects } from '../push/brought-objects.ts';
 import { nonceFault } from '../push/certificate-nonce.ts';
 import { decidePush, isSameList } from '../push/decide-push.ts';
@@ -42,7 +42,7 @@ export async function receivePush(
     target: Target;
     caller: Caller;
     repoQuota: RepoQuota;
-    admission: Exclude<Admission, { refused: unknown }>;
+    admission: Exclude<SignatureJudgement, { refused: unknown }>;
     preamble: Preamble;
     input: AsyncIterable<Buffer>;
     response: ServerResponse;

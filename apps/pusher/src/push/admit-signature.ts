@@ -33,7 +33,7 @@ export interface PushToAdmit {
 }
 
 /** Judges a push by who pushes, who signed, and the policy, as far as that is possible before git reads it. */
-export async function admitSignature(pusher: Pusher, push: PushToAdmit): Promise<Admission> {
+export async function admitSignature(pusher: Pusher, push: PushToAdmit): Promise<SignatureJudgement> {
   const { repoId, folder, objectFormat, preamble, caller } = push;
   const { certificate, pushOptions } = preamble;
   if (push.claimRef !== null) {
@@ -63,7 +63,7 @@ export async function admitSignature(pusher: Pusher, push: PushToAdmit): Promise
 }
 
 /** Not refused so far, with the signature that was found to be good, if there has to be one. */
-export type Admission = ({ signature: Signature | null } & Pick<Admitted, 'forwardOnly'>) | Refused;
+export type SignatureJudgement = ({ signature: Signature | null } & Pick<Admitted, 'forwardOnly'>) | Refused;
 
 export interface PushToCheck
   extends
@@ -76,7 +76,7 @@ export interface PushToCheck
 }
 
 /** Judges a push by what governs its repository, and by the signature it has or lacks. */
-export async function checkSignature(governance: Governance, push: PushToCheck): Promise<Admission> {
+export async function checkSignature(governance: Governance, push: PushToCheck): Promise<SignatureJudgement> {
   const { certificate, commands, objectFormat, roles, isServerAdmin, isUser = false } = push;
   if (certificate !== null && governance.members === null) {
     return {

@@ -1,5 +1,5 @@
 import { DEFINITION_PREFIX } from '@sluice/effect-spec';
-import type { RefEdit } from '@sluice/ref-store';
+import { NOT_APPLIED, type RefEdit } from '@sluice/ref-store';
 import type { LookUpOptions } from '../git/look-up-objects.ts';
 import { syncFolder } from '../git/repo-folder.ts';
 import { HttpError } from '../http/http-error.ts';
@@ -18,7 +18,7 @@ import { judgeGoverning } from './judge-governing.ts';
 import { judgeObjects } from './judge-objects.ts';
 import { isMove } from './judge-push.ts';
 import { readObjectFacts } from './object-facts.ts';
-import { judgeCommands, NOT_APPLIED, refuseAll, reportsOf, type GateRules } from './push-gate.ts';
+import { judgeCommands, refuseAll, reportsOf, type GateRules } from './push-gate.ts';
 import { readGoverningRefs } from './read-governing-refs.ts';
 import { readResult, type Result } from './read-result.ts';
 import type { Decision } from './receive-pack.ts';

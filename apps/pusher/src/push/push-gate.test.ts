@@ -1,5 +1,6 @@
+import { NOT_APPLIED } from '@sluice/ref-store';
 import { expect, test } from 'vitest';
-import { judgeCommands, NOT_APPLIED } from './push-gate.ts';
+import { judgeCommands } from './push-gate.ts';
 
 const zero = '0'.repeat(40);
 const oid = 'a'.repeat(40);

@@ -1,12 +1,9 @@
 import { DEFINITION_PREFIX, MEMBER_PREFIX, RESULT_PREFIX } from '@sluice/effect-spec';
-import { checkRefName, zeroOid, type ObjectFormat } from '@sluice/ref-store';
+import { checkRefName, NOT_APPLIED, zeroOid, type ObjectFormat } from '@sluice/ref-store';
 import type { Command } from '../wire/preamble.ts';
 import type { RefReport } from '../wire/report-status.ts';
 import { MEMBERS_MAX } from './governance.ts';
 import { DEFINITIONS_MAX } from './read-definitions.ts';
-
-/** Why a ref is refused whose only fault is its company. */
-export const NOT_APPLIED = 'not applied: another ref of this push was refused';
 
 export interface GateRules {
   objectFormat: ObjectFormat;

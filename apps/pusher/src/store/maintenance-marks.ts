@@ -1,7 +1,6 @@
 import { stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-
-const DONE = 'sluice-maintained';
+import { NOTES } from '@sluice/ref-store';
 
 /** What keeps a second process from maintaining the same repository. */
 export function maintenanceLock(folder: string): string {
@@ -10,7 +9,7 @@ export function maintenanceLock(folder: string): string {
 
 /** To be called before the lock is given back. `sluice repo show` knows from the file's age when this was. */
 export async function markMaintained(folder: string): Promise<void> {
-  await writeFile(join(folder, DONE), '');
+  await writeFile(join(folder, NOTES.maintained), '');
 }
 
 /**
@@ -23,6 +22,6 @@ export async function maintenanceMark(folder: string): Promise<string | null> {
     () => false,
   );
   if (isUnderWay) return null;
-  const done = await stat(join(folder, DONE)).catch(() => undefined);
+  const done = await stat(join(folder, NOTES.maintained)).catch(() => undefined);
   return String(done?.mtimeMs ?? 'never');
 }

@@ -1,5 +1,5 @@
 import { parsePushCertificate, type PushCertificate } from '@sluice/effect-spec';
-import { checkPushOption } from '@sluice/ref-store';
+import { checkPushOption, type ObjectFormat } from '@sluice/ref-store';
 import { chomp, decodePkt, PktLineError } from './pkt-line.ts';
 
 /** What a push asks for a ref, as the client sent it: nothing in it is trusted. */
@@ -9,8 +9,6 @@ export interface Command {
   /** Raw bytes: a name need not be valid UTF-8. */
   name: Buffer;
 }
-
-export type ObjectFormat = 'sha1' | 'sha256';
 
 /** Everything a client sends ahead of the pack. */
 export interface Preamble {
