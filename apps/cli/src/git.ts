@@ -112,7 +112,7 @@ async function runGit(
     };
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
-    throw new CommandError('git was not found', 'Install git 2.39 or newer, or put it on the PATH.');
+    throw new CommandError('git was not found', 'Install git 2.34 or newer, or put it on the PATH.');
   } finally {
     clearTimeout(draining);
   }
