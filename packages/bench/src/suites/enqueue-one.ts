@@ -21,7 +21,7 @@ const enqueueOneTask: Task<{ url: string; ms: number; warmUpMs: number }, number
   },
 };
 
-/** How fast single effects are accepted, each in a transaction of its own. */
+/** How fast single effects are accepted, each by a call of its own. */
 export const enqueueOne: Suite = {
   name: 'enqueue-one',
   about: `${CALLERS} concurrent callers enqueue one effect at a time, each durable before the next; nobody waits for work`,
