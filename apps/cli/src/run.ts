@@ -36,6 +36,10 @@ export async function run(args: readonly string[], terminal: Terminal): Promise<
 function createProgram(terminal: Terminal): Command {
   const program = new Command('sluice')
     .description('Effects of git pushes: define them, see why they wait, read what they wrote.')
+    .addHelpText(
+      'after',
+      '\neffect and policy need git and a remote; the others need DATABASE_URL, or a running npm start.',
+    )
     .exitOverride()
     .configureOutput({
       writeOut: (text) => terminal.stdout.write(text),

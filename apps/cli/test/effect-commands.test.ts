@@ -267,6 +267,12 @@ describe('sluice effect', () => {
       expect((await cli(...args)).stderr).toContain(`\n  next: see ${path} --help\n`);
   });
 
+  it('says which commands need the database', async () => {
+    const { code, stdout } = await cli('--help');
+    expect(code).toBe(0);
+    expect(stdout).toContain('\neffect and policy need git and a remote; the others need DATABASE_URL');
+  });
+
   it('names the remotes that there are when there is none of the name that was asked for', async () => {
     await git(clone, 'remote', 'rename', 'origin', 'sluice');
     expect((await cli('effect', 'list')).stderr).toContain(
