@@ -1,6 +1,7 @@
 import { join } from 'node:path';
 import type { ObjectFormat } from '@sluice/ref-store';
 import { readPacked, type PackedObject } from '../git/read-packed.ts';
+import { treeEntry } from '../git/tree-entry.ts';
 import { packFolder, packNames } from '../store/list-packs.ts';
 
 /** Reads an object, or null where git has to. */
@@ -38,8 +39,8 @@ export async function readBroughtFile(
 ): Promise<Buffer | undefined> {
   const tree = treeOf(await read(commit));
   const found = tree === undefined ? null : await read(tree);
-  const oid = found?.kind === 'tree' ? entryOf(found.content, file, commit.length / 2) : undefined;
-  const blob = oid === undefined ? null : await read(oid);
+  const entry = found?.kind === 'tree' ? treeEntry(found.content, file, commit.length / 2) : undefined;
+  const blob = entry?.mode === '100644' ? await read(entry.oid) : null;
   return blob?.kind === 'blob' ? blob.content : undefined;
 }
 
@@ -47,17 +48,4 @@ export async function readBroughtFile(
 export function treeOf(object: PackedObject | null): string | undefined {
   if (object?.kind !== 'commit') return undefined;
   return /^tree ([0-9a-f]+)\n/.exec(object.content.toString('latin1', 0, 100))?.[1];
-}
-
-/** The OID of an ordinary file in a tree: entries are `<mode> <name>`, NUL and the OID's bytes. */
-function entryOf(tree: Buffer, file: string, oidBytes: number): string | undefined {
-  for (let at = 0; at < tree.length;) {
-    const nul = tree.indexOf(0, at);
-    if (nul === -1) return undefined;
-    const [, mode, name] = /^(\d+) (.*)$/s.exec(tree.toString('utf8', at, nul)) ?? [];
-    const end = nul + 1 + oidBytes;
-    if (name === file) return mode === '100644' ? tree.toString('hex', nul + 1, end) : undefined;
-    at = end;
-  }
-  return undefined;
 }

@@ -70,3 +70,25 @@ test('what is remembered has a bound in bytes, and the oldest goes first', async
   await read([0]);
   expect(parsed).toHaveLength(4);
 });
+
+test.each([
+  ['120000', 'blob', 'a symbolic link (mode 120000); commit the text itself'],
+  ['160000', 'commit', 'a submodule (mode 160000); commit the text itself'],
+  ['40000', 'tree', 'a folder of that name'],
+])('an entry of mode %s is no file, and named for what it is', async (mode, kind, got) => {
+  const work = await makeRepo(join(temporary.path, randomUUID()));
+  const commit = await commitFiles(work, { target: 'on: [refs/heads/*]\nrun: make\n' });
+  const oid =
+    kind === 'commit' ? commit : await work(['rev-parse', kind === 'blob' ? 'HEAD:target' : 'HEAD^{tree}']);
+  const read = async (entry: string): Promise<unknown> => {
+    const tree = await work(['mktree'], { input: `${entry}\ta.yaml\n` });
+    const reader = new CommitFileReader((_, content) => ({ text: content.toString('utf8') }));
+    const wanted = [{ commit: await work(['commit-tree', tree, '-m', 'x']), file: 'a.yaml' }];
+    return (await reader.read(wanted, { folder: join(work.folder, '.git'), home: temporary.path }))[0];
+  };
+  expect(await read(`${mode} ${kind} ${oid}`)).toEqual({
+    problem: `expected a file a.yaml in the commit, got ${got}`,
+  });
+  const text = await work(['rev-parse', 'HEAD:target']);
+  expect(await read(`100755 blob ${text}`)).toEqual({ text: expect.stringContaining('run: make') });
+});

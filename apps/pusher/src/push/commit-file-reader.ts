@@ -1,5 +1,6 @@
 import { setImmediate as othersFirst } from 'node:timers/promises';
-import { lookUpObjects, type LookUpOptions } from '../git/look-up-objects.ts';
+import { lookUpObjects, type FoundObject, type LookUpOptions } from '../git/look-up-objects.ts';
+import { treeEntry } from '../git/tree-entry.ts';
 
 /** A small file at the root of a commit. */
 export interface CommitFile {
@@ -16,6 +17,8 @@ type Git = Omit<LookUpOptions, 'withContent'>;
 
 /** A larger file is not read. */
 const FILE_BYTES_MAX = 64 * 1024;
+/** Of the folder that a file is in, as git stores it: some hundred thousand names. */
+const FOLDER_BYTES_MAX = 16 * 1024 * 1024;
 /** Of the files that are in memory at once before they are understood. */
 const BATCH_BYTES_MAX = 4 * 1024 * 1024;
 /** Of the files whose meanings are remembered: those take as much memory again as what they were read from. */
@@ -58,13 +61,18 @@ export class CommitFileReader<T extends object> {
 
   async #load(missing: ReadonlyMap<string, CommitFile>, git: Git): Promise<Map<string, T | Meaningless>> {
     // Sizes first: a file is read only if it can be what is expected.
-    const found = await lookUpObjects([...missing.keys()], git);
+    const [found, modes] = await Promise.all([
+      lookUpObjects([...missing.keys()], git),
+      readModes([...missing.values()], git),
+    ]);
     const meanings = new Map<string, T | Meaningless>();
     const contents = new Map<string, Content>();
     for (const [index, [key, { file }]] of [...missing].entries()) {
       const one = found[index] ?? null;
-      if (one?.kind !== 'blob') {
-        meanings.set(key, { problem: `expected a file ${file} in the commit, got none` });
+      const mode = modes[index];
+      if (one?.kind !== 'blob' || mode === undefined || !FILE_MODES.has(mode)) {
+        const got = (mode === undefined ? undefined : KINDS.get(mode)) ?? 'none';
+        meanings.set(key, { problem: `expected a file ${file} in the commit, got ${got}` });
       } else if (one.bytes > FILE_BYTES_MAX) {
         const problem = `${file}: expected at most ${FILE_BYTES_MAX} bytes, got ${one.bytes}`;
         meanings.set(key, { problem });
@@ -116,6 +124,44 @@ export class CommitFileReader<T extends object> {
   }
 }
 
+const FILE_MODES = new Set(['100644', '100664', '100755']);
+/** Git would give the path that a link names for what the file holds. */
+const KINDS = new Map([
+  ['120000', 'a symbolic link (mode 120000); commit the text itself'],
+  ['160000', 'a submodule (mode 160000); commit the text itself'],
+  ['40000', 'a folder of that name'],
+  ['', 'it among more names than are looked through'],
+]);
+
+function isTooLarge(folder: FoundObject | null): boolean {
+  return folder !== null && folder.bytes > FOLDER_BYTES_MAX;
+}
+
+/** The mode of each file in the folder of its commit; undefined: there is none; empty: the folder is too large. */
+async function readModes(files: readonly CommitFile[], git: Git): Promise<(string | undefined)[]> {
+  const folders = await lookUpObjects(
+    files.map(({ commit }) => `${commit}^{tree}`),
+    git,
+  );
+  const modes: (string | undefined)[] = folders.map((folder) => (isTooLarge(folder) ? '' : undefined));
+  const readable = folders.map((folder) => (isTooLarge(folder) ? null : folder));
+  for (const batch of inBatches(
+    readable.map((folder, index) => ({ folder, index, bytes: folder?.bytes ?? 0 })),
+  )) {
+    const asked = batch.filter((one): one is typeof one & { folder: FoundObject } => one.folder !== null);
+    const trees = await lookUpObjects(
+      asked.map(({ folder }) => folder.oid),
+      { ...git, withContent: true },
+    );
+    for (const [at, { index }] of asked.entries()) {
+      const { commit, file } = files[index]!;
+      const content = trees[at]?.content ?? Buffer.alloc(0);
+      modes[index] = treeEntry(content, file, commit.length / 2)?.mode;
+    }
+  }
+  return modes;
+}
+
 /** What one or several of the wanted files hold. */
 interface Content {
   file: string;
@@ -129,8 +175,8 @@ function keyOf({ commit, file }: CommitFile): string {
   return `${commit}:${file}`;
 }
 
-function inBatches(contents: readonly Content[]): Content[][] {
-  const batches: Content[][] = [];
+function inBatches<T extends { bytes: number }>(contents: readonly T[]): T[][] {
+  const batches: T[][] = [];
   let room = 0;
   for (const content of contents) {
     if (content.bytes > room) {
