@@ -1,4 +1,4 @@
-import { SluiceError, type DB } from '@sluice/db';
+import { assertMigrated, sluice, SluiceError, sqlState, type DB } from '@sluice/db';
 import type { ClaimedEffect } from '@sluice/queue-core/dispatcher';
 import type { Kysely } from 'kysely';
 import { systemClock, type Clock } from './clock.ts';
@@ -69,8 +69,8 @@ export interface RunningDispatcher {
  * at once by `run`, and closes their claims. Any number of dispatchers share a database. Delivery is at least once; an
  * attempt whose claim was lost is aborted, and cannot complete.
  *
- * @throws SluiceError `invalid_argument` for options that make no sense; and the database's error if it cannot be
- * reached now: later outages are waited out.
+ * @throws SluiceError `invalid_argument` for options that make no sense, `schema_out_of_date` where the tables are
+ * missing; and the database's error if it cannot be reached now: later outages are waited out.
  */
 export async function startDispatcher(options: DispatcherOptions): Promise<RunningDispatcher> {
   const parts = {
@@ -90,9 +90,17 @@ export async function startDispatcher(options: DispatcherOptions): Promise<Runni
   };
   assertParts(parts);
   const dispatcher = new Dispatcher(parts);
-  await dispatcher.start();
+  try {
+    await dispatcher.start();
+  } catch (error) {
+    // Its own words for a missing table do not say how it comes to be.
+    if (sqlState(error) === UNDEFINED_TABLE) await assertMigrated(sluice(parts.db));
+    throw error;
+  }
   return dispatcher;
 }
+
+const UNDEFINED_TABLE = '42P01';
 
 function assertParts(parts: DispatcherParts): void {
   assertWhole('slots', parts.slots, 1, 100_000);
