@@ -14,7 +14,7 @@ const NOTHING = Buffer.alloc(0);
  * What a push is shown first: every ref but results, as the database has them now, and what the server can do. Without a
  * git process, and at a price that does not depend on how many refs there are, as long as they stay the same.
  */
-export async function advertisePush(pusher: Pusher, address: RepoAddress): Promise<Buffer> {
+export async function advertisePush(pusher: Pusher, address: RepoAddress): Promise<Buffer[]> {
   const { repoId, claimNumber } = address;
   if (claimNumber !== undefined) return await advertiseClaim(pusher, { repoId, claimNumber });
   const found = await pusher.refs.mirror.read(repoId);
@@ -40,7 +40,7 @@ export async function advertisePush(pusher: Pusher, address: RepoAddress): Promi
 async function advertiseClaim(
   pusher: Pusher,
   claim: { repoId: string; claimNumber: bigint },
-): Promise<Buffer> {
+): Promise<Buffer[]> {
   const { repoId, claimNumber } = claim;
   const name = await readClaimRef(pusher.db, claim);
   if (name === null) throw claimIsGone(claimNumber);

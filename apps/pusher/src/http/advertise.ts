@@ -6,7 +6,7 @@ import { readGit } from '../git/read-git.ts';
 import type { Pusher } from '../pusher.ts';
 import { encodePkt, FLUSH } from '../wire/pkt-line.ts';
 import { advertisePush, noSuchRepository } from './advertise-push.ts';
-import { answer } from './answer.ts';
+import { answerInParts } from './answer.ts';
 import { ClientGone } from './read-body.ts';
 import type { RepoAddress, Service } from './route.ts';
 
@@ -21,9 +21,9 @@ export async function advertise(
   const refs =
     service === 'git-receive-pack'
       ? await advertisePush(pusher, address)
-      : await advertiseFetch(pusher, { address, protocol: isVersion2 ? 'version=2' : undefined }, response);
+      : [await advertiseFetch(pusher, { address, protocol: isVersion2 ? 'version=2' : undefined }, response)];
   const banner = isVersion2 ? [] : [encodePkt(`# service=${service}\n`), FLUSH];
-  answer(response, 200, `application/x-${service}-advertisement`, Buffer.concat([...banner, refs]));
+  answerInParts(response, `application/x-${service}-advertisement`, [...banner, ...refs]);
 }
 
 async function advertiseFetch(

@@ -17,6 +17,18 @@ export function answer(response: ServerResponse, status: number, type: string, b
   endAnswer(response, body);
 }
 
+/** More is worth a packet of its own. */
+const JOINED_BYTES_MAX = 64 * 1024;
+
+/** Answers with parts as they are: a million refs are in memory once, however many take them, and however slowly. */
+export function answerInParts(response: ServerResponse, type: string, parts: readonly Buffer[]): void {
+  const bytes = parts.reduce((sum, { length }) => sum + length, 0);
+  if (bytes <= JOINED_BYTES_MAX) return answer(response, 200, type, Buffer.concat(parts));
+  response.writeHead(200, { ...NO_CACHE, 'content-type': type, 'content-length': bytes });
+  for (const part of parts) response.write(part);
+  endAnswer(response);
+}
+
 /** A client that takes nothing for this long is let go, and what it did not take with it. */
 const UNTAKEN_MS_MAX = 60_000;
 

@@ -9,13 +9,16 @@ export interface PushAdvertisement {
   capabilities: string;
 }
 
-/** Encodes what a push is shown first: the refs, with the capabilities behind the first of them. */
-export function encodePushAdvertisement({ objectFormat, lines, capabilities }: PushAdvertisement): Buffer {
+/**
+ * Encodes what a push is shown first: the refs, with the capabilities behind the first of them. In parts, of which the
+ * one with all other refs is the same for everybody who is shown them.
+ */
+export function encodePushAdvertisement({ objectFormat, lines, capabilities }: PushAdvertisement): Buffer[] {
   const packets = packetsOf(lines);
   const first = packets.length === 0 ? null : decodePkt(packets, 0);
   const shown = chomp(first?.packet ?? Buffer.from(`${zeroOid(objectFormat)} capabilities^{}`));
   const opening = Buffer.concat([shown, Buffer.from(`\0${capabilities}\n`)]);
-  return Buffer.concat([encodePkt(opening), packets.subarray(first?.next ?? 0), FLUSH]);
+  return [encodePkt(opening), packets.subarray(first?.next ?? 0), FLUSH];
 }
 
 /** By the lines that they were made of: ten thousand refs that stay the same are encoded once. */
