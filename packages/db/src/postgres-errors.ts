@@ -12,6 +12,7 @@ const VERDICTS: Record<string, Verdict> = {
   '40P01': CONFLICT, // deadlock_detected
   '55P03': CONFLICT, // lock_not_available: lock_timeout passed
   '25P03': CONFLICT, // idle_in_transaction_session_timeout: this process stood still for too long
+  '57014': CONFLICT, // query_canceled: statement_timeout passed, as while another held the lock
   '08': UNAVAILABLE, // connection exceptions
   '53300': UNAVAILABLE, // too_many_connections
   '57P01': UNAVAILABLE, // admin_shutdown
