@@ -7,6 +7,8 @@ export interface GitResult {
   readonly stdout: Buffer;
   /** Without the user part of any URL. */
   readonly stderr: string;
+  /** It was ended because it wrote more than {@link OUTPUT_BYTES_MAX}. */
+  readonly isTooLong: boolean;
 }
 
 export interface Git {
@@ -35,7 +37,8 @@ const PASSED_ON = new Set(
   ),
 );
 
-const OUTPUT_BYTES_MAX = 32 * 1024 * 1024;
+/** Most that git may write, so that nothing fills the memory. */
+export const OUTPUT_BYTES_MAX = 32 * 1024 * 1024;
 /** How long after git's end its pipes may stay open. */
 const DRAIN_MS_MAX = 500;
 
@@ -50,7 +53,7 @@ export function createGit(cwd: string, env: Readonly<Record<string, string | und
   return {
     run,
     must: async (args, options) => {
-      const { code, stdout, stderr } = await run(args, options);
+      const { code, stdout, stderr, isTooLong } = await run(args, options);
       if (code === 0) return stdout.toString('utf8').replace(/\n$/, '');
       if (/not a git repository/.test(stderr)) {
         throw new CommandError(
@@ -59,7 +62,7 @@ export function createGit(cwd: string, env: Readonly<Record<string, string | und
         );
       }
       throw new CommandError(
-        `git ${args[0]} failed: ${reason(stderr)}`,
+        `git ${args[0]} failed: ${isTooLong ? `it wrote more than ${OUTPUT_BYTES_MAX / 1024 ** 2} MiB` : reason(stderr)}`,
         'Check that the same works with git itself, then try again.',
       );
     },
@@ -108,6 +111,7 @@ async function runGit(
     return {
       code,
       stdout: Buffer.concat(stdout),
+      isTooLong: bytes > OUTPUT_BYTES_MAX,
       stderr: withoutCredentials(Buffer.concat(stderr).toString('utf8')),
     };
   } catch (error) {

@@ -2,7 +2,7 @@ import { readdir, realpath, stat } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { checkRefName, type ObjectFormat } from '@sluice/ref-store';
 import { CommandError } from '../command-error.ts';
-import { createGit, reason, type Git } from '../git.ts';
+import { createGit, OUTPUT_BYTES_MAX, reason, type Git } from '../git.ts';
 import { printableLine, type Terminal } from '../terminal.ts';
 
 /** A bare repository on this machine. */
@@ -112,6 +112,12 @@ export async function readDiskRefs(repository: BareRepository): Promise<DiskRefs
     // The type is asked for so that git looks whether the object is there.
     '--format=%(objectname) %(objecttype) %(symref) %(refname)',
   ]);
+  if (listed.isTooLong) {
+    throw new CommandError(
+      `expected refs whose list is at most ${OUTPUT_BYTES_MAX / 1024 ** 2} MiB long, which is some 300,000, got more`,
+      'Delete the ones that nobody needs (git for-each-ref lists them, git update-ref --stdin deletes many), then run it again.',
+    );
+  }
   if (listed.code !== 0 || listed.stderr !== '') {
     throw new CommandError(
       `git finds fault with the refs: ${reason(listed.stderr)}`,
