@@ -31,15 +31,15 @@ test.runIf(process.platform === 'linux')(
 );
 
 test('other processes, of another mark or without one, are left alone', async () => {
-  const marks = [`run-${randomUUID()}`, `run-${randomUUID()}`];
-  const children = [...marks, undefined].map((mark) =>
+  const mark = `run-${randomUUID()}`;
+  const children = [mark, `${mark}0`, undefined].map((its) =>
     spawn('sleep', ['300'], {
-      env: { PATH: process.env['PATH'], ...(mark === undefined ? {} : { [RUN_MARK]: mark }) },
+      env: { PATH: process.env['PATH'], ...(its === undefined ? {} : { [RUN_MARK]: its }) },
     }),
   );
   await Promise.all(children.map((child) => once(child, 'spawn')));
   const ended = children.map((child) => once(child, 'exit'));
-  expect(await killMarkedProcesses(marks[0]!)).toBe(1);
+  expect(await killMarkedProcesses(mark)).toBe(1);
   expect(await ended[0]).toEqual([null, 'SIGKILL']);
   expect(children.slice(1).map(({ exitCode, signalCode }) => exitCode ?? signalCode)).toEqual([null, null]);
   for (const child of children) child.kill('SIGTERM');
