@@ -1,7 +1,6 @@
-import { SluiceError, type DB } from '@sluice/db';
+import { dateOf, type DB, instant, SluiceError } from '@sluice/db';
 import { sql, type Kysely } from 'kysely';
 import { tokenIdText } from './find-token.ts';
-import { dateOf, instant } from './instant.ts';
 import { isRepoPattern } from './repo-pattern.ts';
 import { isScope, SCOPES, type Scope } from './scope.ts';
 import { hashToken, newTokenText } from './token-text.ts';

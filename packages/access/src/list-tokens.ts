@@ -1,7 +1,6 @@
-import type { DB } from '@sluice/db';
+import { dateOf, type DB, instant } from '@sluice/db';
 import { sql, type Kysely } from 'kysely';
 import { scopesOf, scopesText, tokenIdText, type FoundToken } from './find-token.ts';
-import { dateOf, instant } from './instant.ts';
 import { standing } from './standing.ts';
 
 export interface ListedToken extends FoundToken {

@@ -1,6 +1,5 @@
-import type { DB } from '@sluice/db';
+import { dateOf, type DB, instant } from '@sluice/db';
 import { sql, type Kysely } from 'kysely';
-import { dateOf, instant } from './instant.ts';
 
 /**
  * Makes a token open nothing from its next request on. Doing it again changes nothing: the first instant stays. Returns

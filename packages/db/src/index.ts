@@ -2,6 +2,7 @@ export { assertMigrated } from './assert-migrated.ts';
 export { assertStorable } from './assert-storable.ts';
 export { assertUsable } from './assert-usable.ts';
 export { createDatabase, createPool, isOurPool, type DatabaseOptions } from './create-database.ts';
+export { dateOf, instant } from './instant.ts';
 export { CHANNELS, listen, type ListenOptions } from './listen.ts';
 export { migrate, migrateDown } from './migrate.ts';
 export { migrationSql } from './migration-sql.ts';

@@ -1,9 +1,8 @@
-import { table, type DB } from '@sluice/db';
+import { dateOf, type DB, instant, table } from '@sluice/db';
 import { sql, type Kysely } from 'kysely';
 import type { Outcome } from './claim.ts';
 import type { EffectId } from './effect-id.ts';
 import type { FinishedState } from './finished-effects.ts';
-import { dateOf, instant } from './instant.ts';
 import type { WaitReason } from './wait-reason.ts';
 import { waitingEffect } from './waiting-effects.ts';
 

@@ -1,9 +1,8 @@
-import { table, type DB } from '@sluice/db';
+import { dateOf, type DB, instant, table } from '@sluice/db';
 import { sql, type Kysely } from 'kysely';
 import { assertRepoId, assertWhole, invalid } from './assert-argument.ts';
 import type { Outcome } from './claim.ts';
 import type { EffectId } from './effect-id.ts';
-import { dateOf, instant } from './instant.ts';
 
 export type FinishedState = 'done' | 'dead' | 'cancelled' | 'superseded' | 'skipped';
 

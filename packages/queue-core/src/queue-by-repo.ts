@@ -1,7 +1,6 @@
-import { table, type DB } from '@sluice/db';
+import { dateOf, type DB, instant, table } from '@sluice/db';
 import { sql, type Kysely, type RawBuilder } from 'kysely';
 import { assertRepoId, assertWhole } from './assert-argument.ts';
-import { dateOf, instant } from './instant.ts';
 
 /** Where a repo's unfinished effects stand. */
 export interface RepoQueue {

@@ -1,8 +1,7 @@
-import { table, type DB } from '@sluice/db';
+import { dateOf, type DB, instant, table } from '@sluice/db';
 import { sql, type Kysely } from 'kysely';
 import { assertWhole } from './assert-argument.ts';
 import type { EffectId } from './effect-id.ts';
-import { dateOf, instant } from './instant.ts';
 
 /** A stored piece of output. */
 export interface StoredChunk {

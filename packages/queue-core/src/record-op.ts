@@ -1,7 +1,6 @@
-import { inTransaction, SluiceError, table, type DB } from '@sluice/db';
+import { dateOf, type DB, instant, inTransaction, SluiceError, table } from '@sluice/db';
 import { sql, type Kysely } from 'kysely';
 import { assertRepoId, assertWhole, invalid } from './assert-argument.ts';
-import { dateOf, instant } from './instant.ts';
 
 /** One accepted push of a repo. */
 export interface OpRecord {

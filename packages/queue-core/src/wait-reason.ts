@@ -1,4 +1,4 @@
-import { dateOf } from './instant.ts';
+import { dateOf } from '@sluice/db';
 
 /** What an unfinished, unclaimed effect waits for: the first of these that applies. */
 export type WaitReason =

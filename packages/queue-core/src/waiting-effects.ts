@@ -1,8 +1,7 @@
-import { table, type DB } from '@sluice/db';
+import { dateOf, type DB, instant, table } from '@sluice/db';
 import { sql, type Kysely, type RawBuilder } from 'kysely';
 import { assertRepoId, assertWhole } from './assert-argument.ts';
 import type { EffectId } from './effect-id.ts';
-import { dateOf, instant } from './instant.ts';
 import { waitReason, type WaitFacts, type WaitReason } from './wait-reason.ts';
 
 /** An unfinished effect that nobody has claimed, and why. */

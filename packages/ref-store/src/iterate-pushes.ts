@@ -1,6 +1,5 @@
-import type { DB } from '@sluice/db';
+import { dateOf, type DB, instant } from '@sluice/db';
 import { sql, type Kysely } from 'kysely';
-import { dateOf, instant } from './instant.ts';
 import type { Oid } from './oid.ts';
 import type { AppliedEdit } from './ref-edit.ts';
 

@@ -1,6 +1,5 @@
-import { SluiceError, type DB } from '@sluice/db';
+import { dateOf, type DB, instant, SluiceError } from '@sluice/db';
 import { sql, type Kysely } from 'kysely';
-import { dateOf, instant } from './instant.ts';
 import type { ServerKey } from './server-key.ts';
 
 /** The public part of a key that op records are, or were, signed with. */
