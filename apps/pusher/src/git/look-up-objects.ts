@@ -1,5 +1,6 @@
 import { gitEnvironment } from './git-environment.ts';
 import { readGit } from './read-git.ts';
+import { NOT_DELTIFIED } from './serve-configuration.ts';
 
 export interface FoundObject {
   oid: string;
@@ -33,7 +34,7 @@ export async function lookUpObjects(
   if (expressions.length === 0) return [];
   const output = await readGit({
     args: ['--git-dir', folder, 'cat-file', withContent ? '--batch' : '--batch-check'],
-    env: gitEnvironment({ home, config: [['safe.directory', folder]] }),
+    env: gitEnvironment({ home, config: [['safe.directory', folder], NOT_DELTIFIED] }),
     input: `${expressions.join('\n')}\n`,
     timeoutMs: TIMEOUT_MS,
     bytesMax: OUTPUT_BYTES_MAX,

@@ -5,7 +5,7 @@ const RESULTS = 'refs/meta/results';
 
 /**
  * A larger blob is passed on as it comes. Below git's own 512m, a few megabytes of eight that inflate to 300 MiB each cost
- * 3 GiB with every fetch, which looks for deltas between them, and 700 MiB with every repack.
+ * 3 GiB with every fetch, which looks for deltas between them, and 700 MiB with every repack. Nor does git, asked what a blob is, hold all of it.
  */
 export const NOT_DELTIFIED: ConfigEntry = ['core.bigFileThreshold', '64m'];
 

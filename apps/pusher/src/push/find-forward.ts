@@ -4,6 +4,7 @@ import { startGit } from '../git/start-git.ts';
 import type { LookUpOptions } from '../git/look-up-objects.ts';
 import { unavailable } from '../http/http-error.ts';
 import type { FactsByOid } from './object-facts.ts';
+import { NOT_DELTIFIED } from '../git/serve-configuration.ts';
 
 /** For all refs of a push together: one with much history and no common one takes seconds. */
 const SEARCH_MS_MAX = 60_000;
@@ -40,7 +41,7 @@ async function isAncestor(
 ): Promise<boolean> {
   const git = await startGit({
     args: ['--git-dir', folder, 'merge-base', '--is-ancestor', before, after],
-    env: gitEnvironment({ home, config: [['safe.directory', folder]] }),
+    env: gitEnvironment({ home, config: [['safe.directory', folder], NOT_DELTIFIED] }),
     ...limits,
   });
   const end = (): void => git.end('SIGKILL');

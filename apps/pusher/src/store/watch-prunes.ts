@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { gitEnvironment } from '../git/git-environment.ts';
 import { readGit } from '../git/read-git.ts';
 import { readPruneStamp } from './prune-stamp.ts';
+import { NOT_DELTIFIED } from '../git/serve-configuration.ts';
 
 /** Asked in the transaction that commits a push, with the objects that it names: why it must not commit, or null. */
 export type PruneWatch = (oids: readonly string[]) => Promise<string | null>;
@@ -34,7 +35,7 @@ export async function watchPrunes({
     try {
       await readGit({
         args: ['--git-dir', folder, 'rev-list', '--objects', '--quiet', '--stdin', '--not', '--all'],
-        env: gitEnvironment({ home, config: [['safe.directory', folder]] }),
+        env: gitEnvironment({ home, config: [['safe.directory', folder], NOT_DELTIFIED] }),
         input: oids.map((oid) => `${oid}\n`).join(''),
         timeoutMs: WALK_MS_MAX,
         bytesMax: 0,
