@@ -125,6 +125,7 @@ async function expectRecovery(
   await using next = await scene.startProcess({ SLUICE_MAINTENANCE_MS: '100' });
   await next.app.waitForOutput(/"event":"repo_maintained"/);
   await untilQuiet();
+  expect(next.app.output()).not.toContain('maintenance_failed');
   await expectWhole(folder);
   expect(readdirSync(join(folder, 'objects/pack')).filter((name) => name.includes('hidden'))).toEqual([]);
   const remote = `${next.url}/${repoId}.git`;

@@ -1,3 +1,5 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { existsSync, readFileSync, utimesSync, writeFileSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { hostname } from 'node:os';
@@ -84,5 +86,21 @@ test('who does not wait for a lock is told that it is held, and how old a lock m
     return 'first';
   });
   expect(taken).toEqual({ result: 'first' });
+  expect(existsSync(path)).toBe(false);
+});
+
+test('a lock that its owner shared with a process is held until that one is gone as well', async () => {
+  const path = join(folder.path, 'lock');
+  const child = spawn('sleep', ['600'], { stdio: 'ignore' });
+  const ended = once(child, 'exit');
+  writeFileSync(path, `4194305 x ${hostname()}\n4194304\n${child.pid}\n`);
+  expect(await tryWithLockFile(path, 60_000, () => Promise.resolve('second'))).toBeNull();
+  child.kill('SIGKILL');
+  await ended;
+  const taken = await tryWithLockFile(path, 60_000, (share) => {
+    share(7);
+    return readFile(path, 'utf8');
+  });
+  expect(taken?.result).toMatch(/^\d+ \S+ \S+\n7\n$/);
   expect(existsSync(path)).toBe(false);
 });

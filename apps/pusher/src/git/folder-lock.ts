@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { readFileSync, statSync, unlinkSync } from 'node:fs';
+import { appendFileSync, readFileSync, statSync, unlinkSync } from 'node:fs';
 import { open } from 'node:fs/promises';
 import { hostname } from 'node:os';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -29,19 +29,19 @@ export async function withLockFile<T>(path: string, task: () => Promise<T>): Pro
 
 /**
  * The same for a task that takes up to `staleMs`, which is how old a lock may become. Does not wait: null if somebody
- * else holds it.
+ * else holds it. A process that the task has `shared` it with holds it on when this one dies.
  */
 export async function tryWithLockFile<T>(
   path: string,
   staleMs: number,
-  task: () => Promise<T>,
+  task: (share: (pid: number) => void) => Promise<T>,
 ): Promise<{ result: T } | null> {
   const id = randomUUID();
   held.add(id);
   try {
     if (!(await tryTake(path, id, staleMs))) return null;
     try {
-      return { result: await task() };
+      return { result: await task((pid) => appendFileSync(path, `${pid}\n`)) };
     } finally {
       removeOwn(path, id);
     }
@@ -84,7 +84,8 @@ function isStale(path: string, staleMs: number): boolean {
   if (Date.now() - statSync(path).mtimeMs > staleMs) return true;
   const owner = ownerOf(path);
   if (owner === null || owner.host !== hostname()) return false;
-  return owner.pid === process.pid ? !held.has(owner.id) : !isAlive(owner.pid);
+  const isHeld = owner.pid === process.pid ? held.has(owner.id) : isAlive(owner.pid);
+  return !isHeld && !owner.sharedWith.some(isAlive);
 }
 
 /** Leaves the lock of a successor, who took its owner for dead, where it is. */
@@ -96,16 +97,34 @@ function removeOwn(path: string, id: string): void {
   }
 }
 
-function ownerOf(path: string): { pid: number; id: string; host: string } | null {
-  const [, pid, id, host] = /^(\d+) (\S+) (.+)\n$/.exec(readFileSync(path, 'utf8')) ?? [];
-  return id === undefined || host === undefined ? null : { pid: Number(pid), id, host };
+interface Owner {
+  pid: number;
+  id: string;
+  host: string;
+  sharedWith: number[];
+}
+
+function ownerOf(path: string): Owner | null {
+  const [, pid, id, host, shared = ''] =
+    /^(\d+) (\S+) (.+)\n((?:\d+\n)*)$/.exec(readFileSync(path, 'utf8')) ?? [];
+  if (id === undefined || host === undefined) return null;
+  return { pid: Number(pid), id, host, sharedWith: (shared.match(/\d+/g) ?? []).map(Number) };
 }
 
 function isAlive(pid: number): boolean {
   try {
     process.kill(pid, 0);
-    return true;
+    return !isZombie(pid);
   } catch (error) {
     return (error as NodeJS.ErrnoException).code === 'EPERM';
+  }
+}
+
+/** It has ended, and nobody has waited for it: in a container, perhaps nobody ever does. */
+function isZombie(pid: number): boolean {
+  try {
+    return /^\d+ \(.*\) Z/s.test(readFileSync(`/proc/${pid}/stat`, 'utf8'));
+  } catch {
+    return false;
   }
 }

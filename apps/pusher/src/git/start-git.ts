@@ -4,6 +4,7 @@ import { unavailable } from '../http/http-error.ts';
 
 /** A git process that has started. */
 export interface GitProcess {
+  pid: number;
   stdin: Writable;
   stdout: Readable;
   /** What it wrote to standard error, the last few kilobytes. */
@@ -73,6 +74,7 @@ export async function startGit({
     errors = Buffer.concat([errors, chunk]).subarray(-ERROR_BYTES_MAX);
   });
   return {
+    pid: child.pid!,
     stdin: child.stdin!,
     stdout: child.stdout!,
     errors: () => errors.toString('utf8'),

@@ -47,10 +47,11 @@ export async function maintainRepo(
   const { repack, prune } = await planFor(context, folder);
   if (!repack && !prune && !(await hasHiddenPacks(folder))) return null;
   const staleMs = context.timeoutMs * STEPS_MAX + LOCK_MARGIN_MS;
-  const done = await tryWithLockFile(maintenanceLock(folder), staleMs, async () => {
+  const done = await tryWithLockFile(maintenanceLock(folder), staleMs, async (share) => {
     await showHiddenPacks(folder);
     await sweepRepo(folder, context.debrisMs);
-    return await doDueWork(context, repo);
+    // The git of a pusher that was killed goes on, and would delete packs under another's hands.
+    return await doDueWork({ ...context, onStarted: share }, repo);
   });
   return done?.result ?? null;
 }

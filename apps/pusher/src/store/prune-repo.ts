@@ -23,6 +23,8 @@ export interface PruneContext {
   keepDays: number | null;
   timeoutMs: number;
   signal: AbortSignal;
+  /** Hears of each git process. */
+  onStarted?: (pid: number) => void;
 }
 
 export interface RepoOnDisk {

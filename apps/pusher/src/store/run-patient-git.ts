@@ -13,6 +13,8 @@ export interface PatientGitOptions {
   timeoutMs: number;
   /** Ends it. */
   signal: AbortSignal;
+  /** Hears of its process, which outlives a pusher that is killed. */
+  onStarted?: ((pid: number) => void) | undefined;
 }
 
 const OUTPUT_BYTES_MAX = 1024 * 1024;
@@ -30,13 +32,14 @@ const CONFIG: readonly ConfigEntry[] = [
 
 /** Runs git for upkeep, which gives way to everything else on the machine, and returns its output. Throws with git's words. */
 export async function runPatientGit(options: PatientGitOptions): Promise<string> {
-  const { folder, home, args, input = '', timeoutMs, signal } = options;
+  const { folder, home, args, input = '', timeoutMs, signal, onStarted } = options;
   signal.throwIfAborted();
   const git = await startGit({
     args: ['--git-dir', folder, ...args],
     env: gitEnvironment({ home, config: [['safe.directory', folder], ...CONFIG] }),
     isPatient: true,
   });
+  onStarted?.(git.pid);
   // TERM lets it remove what it has half written.
   const end = (): void => git.end('SIGTERM');
   const timer = setTimeout(end, timeoutMs);
