@@ -134,8 +134,9 @@ test('no snapshot is held while signatures are checked, and a log that changes m
     },
     alsoSigned: async (db) => {
       const { rows } = await sql<{ pid: number }>`
-        select pid from pg_stat_activity where datname = current_database() and xact_start is not null
-           and pid <> pg_backend_pid() and backend_type = 'client backend'`.execute(db);
+        select pid from pg_stat_activity where datname = current_database() and state like 'idle in transaction%'`.execute(
+        db,
+      );
       inTransaction.push(rows.length);
       return ['also'];
     },
