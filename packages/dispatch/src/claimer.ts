@@ -38,6 +38,7 @@ export class Claimer {
   readonly #defaultCap: number;
   readonly #scheduler: FairScheduler;
   readonly #marks = new LowWaterMarks();
+  #hasMetCap = false;
 
   constructor(options: {
     db: Kysely<DB>;
@@ -61,6 +62,11 @@ export class Claimer {
   /** Repos with work that are at their cap. */
   get fullCount(): number {
     return this.#scheduler.fullCount;
+  }
+
+  /** Whether the last claim left a repo at its cap: completions are waited for then. */
+  get hasMetCap(): boolean {
+    return this.#hasMetCap;
   }
 
   /** A repo may have work: an effect was announced, became due or came back. */
@@ -111,6 +117,7 @@ export class Claimer {
       const { effects, findings, globalRoom } = await this.#claims.run(CALL_BOUND_MS, 'a claim', () =>
         fairClaim(this.#db, options),
       );
+      this.#hasMetCap = findings.some(({ locked, room }) => locked && room === 0);
       for (const finding of findings) {
         this.#marks.raise(finding.repoId, { claim: finding.lowestClaim, waiting: finding.lowestWaiting });
         this.#scheduler.settle({

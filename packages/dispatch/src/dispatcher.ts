@@ -66,6 +66,9 @@ export class Dispatcher {
       clock,
       emit,
       onClosed: (claim, how, error) => this.#onClosed(claim, how, error),
+      // Repos at their cap wait for completions: one half after the other, they are claimed from in fewer, larger turns.
+      // With a cap of 2 on each of 1,000 repos, two at once made a fifth fewer effects per second.
+      mayOverlap: () => !this.#claimer.hasMetCap,
     });
     this.#runner = new Runner({
       db,

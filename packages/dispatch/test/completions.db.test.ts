@@ -15,7 +15,7 @@ test('while one batch of completions waits for a row, the next full one goes its
       await mayEnd.promise;
       return PASS;
     },
-    { slots: 1_500, repoCap: 1_500 },
+    { slots: 1_500, repoCap: 3_000 },
   );
   await until('all run', () => dispatcher.stats.running === 1_500);
   await db.transaction().execute(async (holder) => {
