@@ -1,9 +1,15 @@
 import { resolve } from 'node:path';
-import { DEFINITION_FILE, isEffectName, parseDefinition, type ParsedDefinition } from '@sluice/effect-spec';
-import { buildDefinitionCommit } from './build-definition-commit.ts';
+import {
+  DEFINITION_FILE,
+  DEFINITION_PREFIX,
+  isEffectName,
+  parseDefinition,
+  type ParsedDefinition,
+} from '@sluice/effect-spec';
+import { buildFileCommit } from './build-file-commit.ts';
 import { CommandError } from './command-error.ts';
 import { createGit, type Git } from './git.ts';
-import { pushDefinition } from './push-definition.ts';
+import { pushRef, type RefPush } from './push-ref.ts';
 import { readSmallFile } from './read-small-file.ts';
 import { listDefinitions, readDefinitionFile, type RemoteDefinition } from './remote-definitions.ts';
 import { fetchRemoteRefs } from './remote-refs.ts';
@@ -18,7 +24,7 @@ export async function addEffect(
   remote: string,
 ): Promise<void> {
   assertEffectName(name);
-  const text = await readSmallFile(resolve(terminal.cwd, file), file);
+  const text = await readSmallFile(resolve(terminal.cwd, file), file, 'the definition, such as effect.yaml');
   assertWellFormed(parseDefinition(text), file);
   const git = createGit(terminal.cwd, terminal.env);
   const [current] = await listDefinitions(git, remote, { name, mayBeNew: true });
@@ -29,8 +35,13 @@ export async function addEffect(
     );
     return;
   }
-  const commit = await buildDefinitionCommit(git, terminal.env, name, text, current);
-  await pushDefinition(git, { remote, name, from: current?.oid ?? null, to: commit }, terminal.stdout);
+  const commit = await buildFileCommit(git, terminal.env, {
+    file: DEFINITION_FILE,
+    text,
+    message: `${current === undefined ? 'Add' : 'Change'} effect ${name}`,
+    parent: current?.oid,
+  });
+  await pushRef(git, { ...refOf(name), remote, from: current?.oid ?? null, to: commit }, terminal.stdout);
   terminal.stdout.write(
     `${current === undefined ? 'added' : 'changed'} ${name} on ${shownRemote(remote)} (${commit.slice(0, 12)})\n`,
   );
@@ -77,8 +88,12 @@ export async function showEffect(terminal: Terminal, name: string, remote: strin
 export async function removeEffect(terminal: Terminal, name: string, remote: string): Promise<void> {
   const git = createGit(terminal.cwd, terminal.env);
   const { oid } = await findDefinition(git, remote, name);
-  await pushDefinition(git, { remote, name, from: oid, to: null }, terminal.stdout);
+  await pushRef(git, { ...refOf(name), remote, from: oid, to: null }, terminal.stdout);
   terminal.stdout.write(`removed ${name} from ${shownRemote(remote)} (it was ${oid.slice(0, 12)})\n`);
+}
+
+function refOf(name: string): Pick<RefPush, 'ref' | 'what' | 'look'> {
+  return { ref: `${DEFINITION_PREFIX}${name}`, what: name, look: `sluice effect show ${name}` };
 }
 
 async function findDefinition(git: Git, remote: string, name: string): Promise<RemoteDefinition> {

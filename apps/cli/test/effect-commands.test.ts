@@ -9,7 +9,7 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { createGit } from '../src/git.ts';
-import { pushDefinition } from '../src/push-definition.ts';
+import { pushRef } from '../src/push-ref.ts';
 import { runCli } from './run-cli.ts';
 
 const exec = promisify(execFile);
@@ -141,9 +141,16 @@ describe('sluice effect', () => {
     const stale = await git(bare, 'rev-parse', 'refs/meta/effects/build^');
     const output = { write: () => true };
     for (const from of [stale, null]) {
-      const push = pushDefinition(
+      const push = pushRef(
         createGit(clone, env),
-        { remote: 'origin', name: 'build', from, to: stale },
+        {
+          remote: 'origin',
+          ref: 'refs/meta/effects/build',
+          what: 'build',
+          look: 'sluice effect show build',
+          from,
+          to: stale,
+        },
         output,
       );
       await expect(push).rejects.toThrow('build was changed on origin by someone else meanwhile');
@@ -270,7 +277,9 @@ describe('sluice effect', () => {
   it('says which commands need the database', async () => {
     const { code, stdout } = await cli('--help');
     expect(code).toBe(0);
-    expect(stdout).toContain('\neffect and policy need git and a remote; the others need DATABASE_URL');
+    expect(stdout).toContain(
+      '\neffect, member and policy need git and a remote; the others need DATABASE_URL',
+    );
   });
 
   it('names the remotes that there are when there is none of the name that was asked for', async () => {

@@ -1,23 +1,25 @@
-import { DEFINITION_FILE } from '@sluice/effect-spec';
 import type { Git } from './git.ts';
-import type { RemoteDefinition } from './remote-definitions.ts';
 import type { Terminal } from './terminal.ts';
 
-/** A commit whose tree holds only the definition, made of loose objects: no index, work tree or ref is touched. */
-export async function buildDefinitionCommit(
+/** What a commit is made of. */
+export interface FileCommit {
+  readonly file: string;
+  readonly text: string | Uint8Array;
+  readonly message: string;
+  /** The commit that it follows. */
+  readonly parent: string | undefined;
+}
+
+/** A commit whose tree holds only that file, made of loose objects: no index, work tree or ref is touched. */
+export async function buildFileCommit(
   git: Git,
   env: Terminal['env'],
-  name: string,
-  text: Buffer,
-  parent: RemoteDefinition | undefined,
+  { file, text, message, parent }: FileCommit,
 ): Promise<string> {
   const blob = await git.must(['hash-object', '-w', '--stdin'], { input: text });
-  const tree = await git.must(['mktree'], { input: `100644 blob ${blob}\t${DEFINITION_FILE}\n` });
-  const parents = parent === undefined ? [] : ['-p', parent.oid];
-  const verb = parent === undefined ? 'Add' : 'Change';
-  return await git.must(['commit-tree', ...parents, '-m', `${verb} effect ${name}`, tree], {
-    env: await identity(git, env),
-  });
+  const tree = await git.must(['mktree'], { input: `100644 blob ${blob}\t${file}\n` });
+  const parents = parent === undefined ? [] : ['-p', parent];
+  return await git.must(['commit-tree', ...parents, '-m', message, tree], { env: await identity(git, env) });
 }
 
 /** Who commits: as git is set up, or, where nobody told git, a name that says what made the commit. */
