@@ -2,10 +2,12 @@ export { concurrencyGroup } from './concurrency-group.ts';
 export { dedupKey } from './dedup-key.ts';
 export { DEFINITION_FILE, DEFINITION_LIMITS, type EffectDefinition } from './effect-definition.ts';
 export { DEFINITION_PREFIX, isEffectName, META_PREFIX, RESULT_PREFIX, resultRef } from './effect-name.ts';
+export { editMember, memberKeyLines, type MemberChange } from './edit-member.ts';
+export { editPolicy, type RuleChange } from './edit-policy.ts';
 export { environment } from './environment.ts';
 export { matchEffect, type Match, type TriggerEdit } from './match-effect.ts';
 export { parseDefinition, type ParsedDefinition } from './parse-definition.ts';
-export { MEMBER_FILE, MEMBER_PREFIX, parseMember, type Member, type Role } from './parse-member.ts';
+export { MEMBER_FILE, MEMBER_PREFIX, parseMember, ROLES, type Member, type Role } from './parse-member.ts';
 export { parsePolicy } from './parse-policy.ts';
 export { planEffects, type CurrentDefinition, type EffectPlan } from './plan-effects.ts';
 export {
@@ -16,6 +18,7 @@ export {
 } from './push-certificate.ts';
 export {
   admits,
+  ATTESTATION_LEVELS,
   CONFIG_REF,
   createPolicy,
   POLICY_FILE,
@@ -29,6 +32,7 @@ export {
 } from './push-policy.ts';
 export type { Problem } from './read-yaml.ts';
 export { isServedName, SERVED_NAME } from './served-name.ts';
+export { isWholePublicKey, normalizePublicKey, PUBLIC_KEY_TYPES } from './ssh-public-key.ts';
 export {
   buildWorkOrder,
   decodeWorkOrder,

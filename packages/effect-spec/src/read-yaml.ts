@@ -64,19 +64,15 @@ export function readYaml(source: string | Uint8Array): { root: Node | null; find
 const FORBIDDEN =
   /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u0084\u0086-\u009f\ufeff]|\r(?!\n)|\p{Surrogate}/u;
 
+/** How text is read, by whoever reads it. */
+export const YAML_1_2 = { version: '1.2', schema: 'core', merge: false, uniqueKeys: false } as const;
+
 function parse(text: string): { root: Node | null; findings: Findings } {
   const findings = new Findings(text);
   try {
     const excess = findExcess(text);
     if (excess !== null) return refuse(text, excess.offset, excess.message);
-    const document = parseDocument(text, {
-      version: '1.2',
-      schema: 'core',
-      merge: false,
-      uniqueKeys: false,
-      strict: true,
-      prettyErrors: false,
-    });
+    const document = parseDocument(text, { ...YAML_1_2, strict: true, prettyErrors: false });
     for (const fault of [...document.errors, ...document.warnings]) {
       const isSecondDocument = fault.code === 'MULTIPLE_DOCS';
       const what = isSecondDocument
