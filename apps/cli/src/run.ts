@@ -3,13 +3,14 @@ import { Command, CommanderError, InvalidArgumentError, Option } from 'commander
 import { addAuditCommands } from './audit-commands.ts';
 import { explain } from './command-error.ts';
 import { addEffect, listEffects, removeEffect, showEffect } from './effect-commands.ts';
+import { addMemberCommands, addPolicyCommands } from './governance/governance-commands.ts';
 import { addHookCommands } from './hook/hook-commands.ts';
 import { showLog } from './log-command.ts';
 import { setLimit, showLimit } from './limit-commands.ts';
 import { migrateDatabase } from './migrate-command.ts';
-import { showPolicy } from './policy-command.ts';
 import { showQueue, type QueueOptions } from './queue-command.ts';
 import { checkRepos, type CheckOptions } from './repo-check-command.ts';
+import { remoteOption } from './remote-option.ts';
 import { setRepo, showRepo, type RepoChanges } from './repo-commands.ts';
 import { dropLostRefs, type DropLostOptions } from './repo-drop-lost-command.ts';
 import { listRepos } from './repo-list-command.ts';
@@ -38,7 +39,7 @@ function createProgram(terminal: Terminal): Command {
     .description('Effects of git pushes: define them, see why they wait, read what they wrote.')
     .addHelpText(
       'after',
-      '\neffect and policy need git and a remote; the others need DATABASE_URL, or a running npm start.',
+      '\neffect, member and policy need git and a remote; the others need DATABASE_URL, or a running npm start.',
     )
     .exitOverride()
     .configureOutput({
@@ -46,6 +47,7 @@ function createProgram(terminal: Terminal): Command {
       writeErr: (text) => terminal.stderr.write(text),
     });
   addEffectCommands(program, terminal);
+  addMemberCommands(program, terminal);
   addPolicyCommands(program, terminal);
   addQueueCommands(program, terminal);
   addRepoCommands(program, terminal);
@@ -76,8 +78,6 @@ function sayWhatHelps(command: Command, path: string): void {
   for (const sub of command.commands) sayWhatHelps(sub, `${path} ${sub.name()}`);
 }
 
-const remote = () => new Option('--remote <remote>', 'name or URL of the repository').default('origin');
-
 function addEffectCommands(program: Command, terminal: Terminal): void {
   const effect = program
     .command('effect')
@@ -86,37 +86,25 @@ function addEffectCommands(program: Command, terminal: Terminal): void {
   effect
     .command('add <name> <file>')
     .description('check a definition and push it, in place of one of the same name')
-    .addOption(remote())
+    .addOption(remoteOption())
     .action((name: string, file: string, options: Options) =>
       addEffect(terminal, name, file, options.remote),
     );
   effect
     .command('list')
     .description('the definitions with what triggers them')
-    .addOption(remote())
+    .addOption(remoteOption())
     .action((options: Options) => listEffects(terminal, options.remote));
   effect
     .command('show <name>')
     .description('the text of a definition')
-    .addOption(remote())
+    .addOption(remoteOption())
     .action((name: string, options: Options) => showEffect(terminal, name, options.remote));
   effect
     .command('remove <name>')
     .description('delete a definition; effects already queued still run')
-    .addOption(remote())
+    .addOption(remoteOption())
     .action((name: string, options: Options) => removeEffect(terminal, name, options.remote));
-}
-
-function addPolicyCommands(program: Command, terminal: Terminal): void {
-  program
-    .command('policy')
-    .description('who may push what to a repository; run it in a clone of it')
-    .command('show [ref]')
-    .description('what is in force for a ref, or all rules, those that decide first in front')
-    .addOption(remote())
-    .action((ref: string | undefined, options: { remote: string }) =>
-      showPolicy(terminal, ref, options.remote),
-    );
 }
 
 function addQueueCommands(program: Command, terminal: Terminal): void {
