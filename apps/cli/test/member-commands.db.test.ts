@@ -117,6 +117,7 @@ describe('sluice member revoke', () => {
     expect(await remote.read('refs/meta/members/bob', 'member.yaml')).toBe(
       `role: writer\nkeys:\n  - ${laptop.publicKey}`,
     );
+    expect(await remote.clone(['log', '-1', '--format=%s', 'FETCH_HEAD'])).toBe('Take a key from member bob');
     expect(await refused('member', 'revoke', 'bob', '--key', fingerprint)).toContain('expected a key of bob');
     expect(await refused('member', 'revoke', 'bob', '--key', pub(laptop))).toContain('bob has no other key');
   });

@@ -54,7 +54,7 @@ export async function addMember(
   if (isNew && key === undefined) {
     throw new CommandError(
       `expected --key with the public key of ${name}, who is no member of ${shownRemote(remote)} yet, got none`,
-      `Run it with --key <file.pub>, such as --key ~/.ssh/id_ed25519.pub.`,
+      'Run it with --key <file.pub>, such as --key ~/.ssh/id_ed25519.pub.',
     );
   }
   if (key !== undefined) assertKeyIsFree(members, name, key);
@@ -67,7 +67,8 @@ export async function addMember(
     return;
   }
   const change = { role: now, addKey: hasKey || key === undefined ? undefined : publicKeyLine(key) };
-  const { member, commit } = await pushChange(terminal, scene, change, `${isNew ? 'Add' : 'Change'} member`);
+  const message = `${isNew ? 'Add' : 'Change'} member ${name}`;
+  const { member, commit } = await pushChange(terminal, scene, change, message);
   terminal.stdout.write(
     `${isNew ? 'added' : 'changed'} ${name} on ${shownRemote(remote)}: ${describe(member)} (${commit})\n`,
   );
@@ -103,7 +104,8 @@ export async function revokeMember(
   }
   const change: MemberChange =
     wanted === undefined ? { revoked: true } : { removeKey: keyToRemove(current, wanted) };
-  const { member, commit } = await pushChange(terminal, scene, change, 'Revoke member');
+  const message = wanted === undefined ? `Revoke member ${name}` : `Take a key from member ${name}`;
+  const { member, commit } = await pushChange(terminal, scene, change, message);
   terminal.stdout.write(
     wanted === undefined
       ? `revoked ${name} on ${shownRemote(remote)} (${commit})\n`
@@ -135,7 +137,7 @@ async function pushChange(
   terminal: Terminal,
   { git, remote, name, policy, members, current }: Scene,
   change: MemberChange,
-  verb: string,
+  message: string,
 ): Promise<{ member: Member; commit: string }> {
   const text = editMember(current?.text ?? null, change);
   const parsed = parseMember(text);
@@ -153,7 +155,7 @@ async function pushChange(
   const commit = await buildFileCommit(git, terminal.env, {
     file: MEMBER_FILE,
     text,
-    message: `${verb} ${name}`,
+    message,
     parent: current?.oid,
   });
   const look = 'sluice member list';
