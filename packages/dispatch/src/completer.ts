@@ -95,13 +95,17 @@ export class Completer {
   }
 
   #startSender(): void {
-    const sender = this.#sendUntilEmpty().finally(() => this.#senders.delete(sender));
+    const sender = this.#sendUntilEmpty().finally(() => {
+      this.#senders.delete(sender);
+      // What was added since it saw nothing more took it for one that still sends.
+      if (this.#senders.size === 0 && this.#unsent.length > 0 && !this.#givingUp.signal.aborted)
+        this.#startSender();
+    });
     this.#senders.add(sender);
   }
 
   async #sendUntilEmpty(): Promise<void> {
     let failures = 0;
-    // A turn later, so that whoever starts it is done first.
     if (this.#unsent.length < BATCH_MAX) await this.#clock.sleep(GATHER_MS);
     while (this.#unsent.length > 0 && !this.#givingUp.signal.aborted) {
       const numbers = this.#unsent.splice(0, BATCH_MAX);
