@@ -2,9 +2,19 @@ export { concurrencyGroup } from './concurrency-group.ts';
 export { dedupKey } from './dedup-key.ts';
 export { DEFINITION_FILE, DEFINITION_LIMITS, type EffectDefinition } from './effect-definition.ts';
 export { DEFINITION_PREFIX, isEffectName, META_PREFIX, RESULT_PREFIX, resultRef } from './effect-name.ts';
+export { describeProblems } from './describe-problems.ts';
 export { editMember, memberKeyLines, type MemberChange } from './edit-member.ts';
 export { editPolicy, type RuleChange } from './edit-policy.ts';
 export { environment } from './environment.ts';
+export {
+  composeGoverned,
+  governingFile,
+  isGoverning,
+  parseGoverning,
+  type Governed,
+  type Governing,
+} from './governing.ts';
+export { hasAdmin, ownerOfKey, type KeyOwner } from './key-owner.ts';
 export { matchEffect, type Match, type TriggerEdit } from './match-effect.ts';
 export { parseDefinition, type ParsedDefinition } from './parse-definition.ts';
 export { MEMBER_FILE, MEMBER_PREFIX, parseMember, ROLES, type Member, type Role } from './parse-member.ts';
