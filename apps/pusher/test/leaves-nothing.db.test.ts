@@ -5,7 +5,7 @@ import { connect } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
 import { gzipSync } from 'node:zlib';
-import { loadServerKey } from '@sluice/ref-store';
+import { loadServerKey, repoFolder } from '@sluice/ref-store';
 import {
   commitFileAt,
   commitFiles,
@@ -19,8 +19,7 @@ import {
   type Git,
 } from '@sluice/testkit';
 import { beforeEach, expect, test } from 'vitest';
-import { repoFolder } from '../src/git/repo-folder.ts';
-import { NONCE_SECONDS_MAX, nonceSeed } from '../src/push/certificate-nonce.ts';
+import { NONCE_SECONDS_MAX, nonceSeed } from '../src/git/certificate-nonce.ts';
 import { encodePkt, FLUSH } from '../src/wire/pkt-line.ts';
 import { everythingOf, type Everything } from './everything-of.ts';
 import { packOf } from './pack-of.ts';

@@ -1,7 +1,7 @@
 import { parsePushCertificate } from '@sluice/effect-spec';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { HttpError } from '../src/http/http-error.ts';
+import { HttpError } from '../src/http-error.ts';
 import { PREAMBLE_BYTES_MAX, readOpening } from '../src/http/read-opening.ts';
 import { encodePkt, FLUSH, PktLineError } from '../src/wire/pkt-line.ts';
 import { parsePreamble, PreambleRefused } from '../src/wire/preamble.ts';

@@ -4,7 +4,7 @@ import { request } from 'node:http';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { createToken } from '@sluice/access';
-import { loadServerKey } from '@sluice/ref-store';
+import { loadServerKey, repoFolder } from '@sluice/ref-store';
 import {
   commitFileAt,
   commitFiles,
@@ -19,8 +19,7 @@ import {
   type SigningKey,
 } from '@sluice/testkit';
 import { beforeEach, expect, test, vi } from 'vitest';
-import { repoFolder } from '../src/git/repo-folder.ts';
-import { NONCE_SECONDS_MAX, nonceSeed } from '../src/push/certificate-nonce.ts';
+import { NONCE_SECONDS_MAX, nonceSeed } from '../src/git/certificate-nonce.ts';
 import { packOf } from './pack-of.ts';
 import { nonceOf, signedPreamble } from './push-certificate.ts';
 import { EMPTY_PACK, reportOf, sendPush } from './raw-push.ts';

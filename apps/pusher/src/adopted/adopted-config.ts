@@ -2,11 +2,11 @@ import { createHash } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { ServerKey } from '@sluice/ref-store';
+import { ADOPTED } from '../git/adopted-folder.ts';
+import { nonceSeed } from '../git/certificate-nonce.ts';
 import { replaceFile } from '../git/replace-file.ts';
 import { adoptedConfiguration } from '../git/serve-configuration.ts';
-import { nonceSeed } from '../push/certificate-nonce.ts';
 import { readGoverningRefs } from '../push/read-governing-refs.ts';
-import { ADOPTED } from './adopted-folder.ts';
 import type { AdoptedRepository } from './open-adopted.ts';
 
 /**

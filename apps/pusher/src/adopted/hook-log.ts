@@ -1,7 +1,7 @@
 import { appendFileSync, renameSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { createLogger, type Logger } from '@sluice/service-kit';
-import { ADOPTED } from './adopted-folder.ts';
+import { ADOPTED } from '../git/adopted-folder.ts';
 
 const BYTES_MAX = 1024 * 1024;
 

@@ -1,6 +1,6 @@
+export { ADOPTED, adoptedAs } from '../git/adopted-folder.ts';
 export { requireGit } from '../git/require-git.ts';
 export { writeAdoptedConfig } from './adopted-config.ts';
-export { ADOPTED, adoptedAs } from './adopted-folder.ts';
 export { createHookLog } from './hook-log.ts';
 export { readHookSettings, type HookSettings } from './hook-settings.ts';
 export { openAdopted, type AdoptedRepository } from './open-adopted.ts';

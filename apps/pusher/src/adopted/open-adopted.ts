@@ -2,13 +2,13 @@ import { join, resolve } from 'node:path';
 import { assertUsable, createDatabase, isUnavailable } from '@sluice/db';
 import { loadServerKey, registerServerKey } from '@sluice/ref-store';
 import { untilAnswered, type Logger } from '@sluice/service-kit';
+import { ADOPTED } from '../git/adopted-folder.ts';
 import { RefCache } from '../git/ref-cache.ts';
 import { KeyedTurns } from '../keyed-turns.ts';
-import type { PushContext } from '../push/decide-push.ts';
 import { GovernanceReader } from '../push/governance.ts';
+import type { PushContext } from '../push/push-context.ts';
 import { DefinitionReader } from '../push/read-definitions.ts';
 import { noteLostPushes } from '../store/lost-pushes.ts';
-import { ADOPTED } from './adopted-folder.ts';
 import type { HookSettings } from './hook-settings.ts';
 
 /** An adopted repository with all that deciding one push to it takes. */

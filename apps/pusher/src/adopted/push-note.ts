@@ -1,8 +1,8 @@
 import { readFile, unlink } from 'node:fs/promises';
 import { join } from 'node:path';
+import { ADOPTED } from '../git/adopted-folder.ts';
 import { readCertificateFacts, readList, type CertificateFacts } from '../push/receive-pack.ts';
 import type { Command } from '../wire/preamble.ts';
-import { ADOPTED } from './adopted-folder.ts';
 
 /** What pre-receive was shown of a push: the whole list, of which git hands over what it does not refuse itself. */
 export interface PushNote {

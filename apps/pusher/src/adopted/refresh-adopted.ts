@@ -1,5 +1,5 @@
+import { removeLooseRefs } from '../git/loose-refs.ts';
 import { writeAdoptedConfig } from './adopted-config.ts';
-import { removeLooseRefs } from './loose-refs.ts';
 import type { AdoptedRepository } from './open-adopted.ts';
 
 /**

@@ -1,11 +1,11 @@
 import { isUnavailable, SluiceError } from '@sluice/db';
 import { SettingsError } from '@sluice/service-kit';
-import { HttpError } from '../http/http-error.ts';
+import { adoptedAs } from '../git/adopted-folder.ts';
+import { HttpError } from '../http-error.ts';
 import { refuseAll } from '../push/push-gate.ts';
 import type { Decision } from '../push/receive-pack.ts';
 import { answerProcReceive, type Conversation, type HandedOver } from '../wire/proc-receive.ts';
 import { oneLine } from '../wire/report-status.ts';
-import { adoptedAs } from './adopted-folder.ts';
 import { createHookLog } from './hook-log.ts';
 import { readHookSettings } from './hook-settings.ts';
 import { openAdopted } from './open-adopted.ts';

@@ -1,8 +1,8 @@
 import { parsePushCertificate, type PushCertificate } from '@sluice/effect-spec';
 import { checkPushOption, NOT_APPLIED, readRepo, type ObjectFormat } from '@sluice/ref-store';
+import { nonceFault } from '../git/certificate-nonce.ts';
 import { lookUpObjects } from '../git/look-up-objects.ts';
 import { checkSignature, type SignatureJudgement } from '../push/admit-signature.ts';
-import { nonceFault } from '../push/certificate-nonce.ts';
 import { decidePush, isSameList } from '../push/decide-push.ts';
 import { judgeCommands, refuseAll, reportsOf } from '../push/push-gate.ts';
 import type { CertificateFacts, Decision } from '../push/receive-pack.ts';

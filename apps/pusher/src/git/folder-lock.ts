@@ -3,7 +3,7 @@ import { appendFileSync, readFileSync, statSync, unlinkSync } from 'node:fs';
 import { open } from 'node:fs/promises';
 import { hostname } from 'node:os';
 import { setTimeout as delay } from 'node:timers/promises';
-import { unavailable } from '../http/http-error.ts';
+import { unavailable } from '../http-error.ts';
 
 const RETRY_MS = 20;
 const WAIT_MS_MAX = 15_000;

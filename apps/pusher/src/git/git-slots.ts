@@ -1,4 +1,4 @@
-import { unavailable } from '../http/http-error.ts';
+import { unavailable } from '../http-error.ts';
 
 /**
  * Bounds how many git processes run at once, in all, per repository and per account, so that a busy one leaves room for

@@ -1,4 +1,4 @@
-import { unavailable } from '../http/http-error.ts';
+import { unavailable } from '../http-error.ts';
 import { startGit, type StartGitOptions } from './start-git.ts';
 
 export interface ReadGitOptions extends Pick<StartGitOptions, 'args' | 'env' | 'memoryBytesMax'> {

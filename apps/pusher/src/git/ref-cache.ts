@@ -2,10 +2,10 @@ import { join } from 'node:path';
 import type { DB } from '@sluice/db';
 import { readRefsSince, readRepo, type ObjectFormat, type RepoState } from '@sluice/ref-store';
 import type { Kysely } from 'kysely';
-import { adoptedAs } from '../adopted/adopted-folder.ts';
-import { removeLooseRefs } from '../adopted/loose-refs.ts';
 import { KeyedTurns } from '../keyed-turns.ts';
+import { adoptedAs } from './adopted-folder.ts';
 import { withLockFile } from './folder-lock.ts';
+import { removeLooseRefs } from './loose-refs.ts';
 import {
   BOOT,
   changeRefs,
@@ -16,9 +16,9 @@ import {
   type RefView,
 } from './packed-refs.ts';
 import { readAllRefs } from './read-all-refs.ts';
-import { ensureRefsFolder, ensureRepoFolder } from './repo-folder.ts';
 import { RefMirror } from './ref-mirror.ts';
 import { replaceFile } from './replace-file.ts';
+import { ensureRefsFolder, ensureRepoFolder } from './repo-folder.ts';
 
 /** A repository as it was at one moment, and where it is. */
 export interface OpenRepo {

@@ -2,11 +2,9 @@ import { randomUUID } from 'node:crypto';
 import { lstat, mkdir, open, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import type { ObjectFormat } from '@sluice/ref-store';
-import { adoptedAs } from '../adopted/adopted-folder.ts';
-import { HttpError } from '../http/http-error.ts';
+import { HttpError } from '../http-error.ts';
+import { adoptedAs } from './adopted-folder.ts';
 import { replaceFile } from './replace-file.ts';
-
-export { repoFolder } from '@sluice/ref-store';
 
 /**
  * Whether there is a folder that the pusher made, or a link to one that says itself that it was adopted as this

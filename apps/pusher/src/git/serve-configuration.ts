@@ -1,4 +1,4 @@
-import { NONCE_SECONDS_MAX } from '../push/certificate-nonce.ts';
+import { NONCE_SECONDS_MAX } from './certificate-nonce.ts';
 import type { ConfigEntry } from './git-environment.ts';
 
 const RESULTS = 'refs/meta/results';

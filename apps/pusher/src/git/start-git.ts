@@ -1,6 +1,6 @@
 import { spawn, type ChildProcess } from 'node:child_process';
 import type { Duplex, Readable, Writable } from 'node:stream';
-import { unavailable } from '../http/http-error.ts';
+import { unavailable } from '../http-error.ts';
 
 /** A git process that has started. */
 export interface GitProcess {

@@ -1,11 +1,11 @@
 import { readRef, readRepo, repoFolder, type ObjectFormat } from '@sluice/ref-store';
+import { makeNonce } from '../git/certificate-nonce.ts';
 import { linesOf } from '../git/packed-refs.ts';
 import { ensureRepoFolder } from '../git/repo-folder.ts';
-import type { Pusher } from '../pusher.ts';
-import { makeNonce } from '../push/certificate-nonce.ts';
+import { HttpError } from '../http-error.ts';
 import { readClaimRef } from '../push/claim-ref.ts';
 import { encodePushAdvertisement } from '../wire/push-advertisement.ts';
-import { HttpError } from './http-error.ts';
+import type { Pusher } from './pusher.ts';
 import type { RepoAddress } from './route.ts';
 
 const NOTHING = Buffer.alloc(0);

@@ -1,12 +1,12 @@
 import type { ServerResponse } from 'node:http';
 import { join } from 'node:path';
 import { gitEnvironment } from '../git/git-environment.ts';
-import { uploadPackConfiguration } from '../git/serve-configuration.ts';
 import { readGit } from '../git/read-git.ts';
-import type { Pusher } from '../pusher.ts';
+import { uploadPackConfiguration } from '../git/serve-configuration.ts';
 import { encodePkt, FLUSH } from '../wire/pkt-line.ts';
 import { advertisePush, noSuchRepository } from './advertise-push.ts';
 import { answerInParts } from './answer.ts';
+import type { Pusher } from './pusher.ts';
 import { ClientGone } from './read-body.ts';
 import type { RepoAddress, Service } from './route.ts';
 

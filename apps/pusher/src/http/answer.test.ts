@@ -1,8 +1,8 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { PassThrough } from 'node:stream';
 import { expect, onTestFinished, test, vi } from 'vitest';
+import { HttpError } from '../http-error.ts';
 import { answerError } from './answer.ts';
-import { HttpError } from './http-error.ts';
 
 test('who is refused and goes on sending, a byte now and then, is cut off', () => {
   vi.useFakeTimers();

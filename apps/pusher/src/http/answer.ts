@@ -1,5 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { HttpError } from './http-error.ts';
+import { HttpError } from '../http-error.ts';
 
 /** Headers of every answer that depends on the state of a repository. */
 export const NO_CACHE = {

@@ -4,9 +4,9 @@ import { findToken } from '@sluice/access';
 import type { DB } from '@sluice/db';
 import { isLoopback, SettingsError } from '@sluice/service-kit';
 import type { Kysely } from 'kysely';
+import { HttpError } from '../http-error.ts';
 import type { Settings } from '../settings.ts';
 import { ANYONE, tokenCaller, type Caller, type Denial } from './caller.ts';
-import { HttpError } from './http-error.ts';
 
 /** Finds out who sent a request, by its headers alone; throws {@link HttpError} for who may not come in at all. */
 export type Authorize = (request: IncomingMessage) => Promise<Caller>;

@@ -1,7 +1,7 @@
 import { findToken, hasScope, isCovered, type FoundToken, type Scope } from '@sluice/access';
-import type { DB } from '@sluice/db';
 import type { Role } from '@sluice/effect-spec';
-import type { Kysely } from 'kysely';
+import type { PushCaller } from '../push/push-caller.ts';
+import { SCOPE_OF_ROLE } from '../push/scope-of-role.ts';
 
 /**
  * Why somebody may not do something: 401 if other credentials are needed for anything at all, 403 if only for this, 429
@@ -13,31 +13,16 @@ export interface Denial {
   retryAfterSeconds?: number;
 }
 
-/** The scope of a token that makes its holder what a repository's policy calls so. */
-export const SCOPE_OF_ROLE: Readonly<Record<Role, Scope>> = {
-  admin: 'admin',
-  writer: 'write',
-  worker: 'worker',
-};
-
 const ROLES = Object.keys(SCOPE_OF_ROLE) as Role[];
 
 /** Who sent a request, and what that lets it do. */
-export interface Caller {
-  /** As op records, work orders and logs name it; null: nobody in particular. */
-  signer: string | null;
+export interface Caller extends PushCaller {
   /** Whose requests and repositories are counted together, and how many of these it may make; null: nobody's. */
   account: { name: string; reposMax: number | null } | null;
   /** Judges by what was known when the request came. */
   judge(scope: Scope, repoId: string): Denial | null;
-  /** What it is to a repository's policy. */
-  roles(repoId: string): readonly Role[];
-  /** Whether its credentials open every repository with every right. */
-  isServerAdmin: boolean;
   /** Whether it may see what concerns the whole server. */
   judgeServer(): Denial | null;
-  /** Whether its credentials still hold: a push may take longer than a revocation. */
-  judgeAgain(db: Kysely<DB>): Promise<Denial | null>;
 }
 
 /** Whoever knows the server's one token, or reaches a port that only this machine reaches. */

@@ -1,6 +1,6 @@
+import { HttpError } from '../http-error.ts';
 import type { Settings } from '../settings.ts';
 import { repoBytes, repoIsFull } from '../store/repo-growth.ts';
-import { HttpError } from './http-error.ts';
 
 export interface PackLimit {
   bytesMax: number;

@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import { createGunzip } from 'node:zlib';
-import { HttpError } from './http-error.ts';
+import { HttpError } from '../http-error.ts';
 import { UploadPace } from './upload-pace.ts';
 
 export interface BodyLimits {

@@ -1,6 +1,6 @@
+import { HttpError } from '../http-error.ts';
 import { PktLineError } from '../wire/pkt-line.ts';
 import { parsePreamble, PreambleRefused, type Preamble, type PreambleLimits } from '../wire/preamble.ts';
-import { HttpError } from './http-error.ts';
 
 /** Longest list of refs, certificate and push options included. */
 export const PREAMBLE_BYTES_MAX = 2 * 1024 * 1024;

@@ -1,14 +1,14 @@
 import type { ServerResponse } from 'node:http';
 import type { RepoQuota } from '@sluice/access';
 import type { ObjectFormat, RepoState } from '@sluice/ref-store';
-import { adoptedAs } from '../adopted/adopted-folder.ts';
+import { adoptedAs } from '../git/adopted-folder.ts';
+import { nonceFault } from '../git/certificate-nonce.ts';
 import { gitEnvironment } from '../git/git-environment.ts';
 import { saysNoRoom } from '../git/no-room.ts';
 import { receivePackConfiguration } from '../git/serve-configuration.ts';
-import type { Pusher } from '../pusher.ts';
+import { HttpError } from '../http-error.ts';
 import type { Signature, SignatureJudgement } from '../push/admit-signature.ts';
 import { expectObjects } from '../push/brought-objects.ts';
-import { nonceFault } from '../push/certificate-nonce.ts';
 import { decidePush, isSameList } from '../push/decide-push.ts';
 import { runReceivePack, type CertificateFacts } from '../push/receive-pack.ts';
 import { judgeGrowth } from '../store/repo-growth.ts';
@@ -17,7 +17,7 @@ import type { Command, Preamble } from '../wire/preamble.ts';
 import { endAnswer, NO_CACHE } from './answer.ts';
 import type { Caller } from './caller.ts';
 import { countRefusal } from './count-refusal.ts';
-import { HttpError } from './http-error.ts';
+import type { Pusher } from './pusher.ts';
 import type { RepoAddress } from './route.ts';
 
 /** What the answer to a push is. */

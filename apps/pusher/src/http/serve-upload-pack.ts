@@ -5,11 +5,11 @@ import { RESULT_PREFIX } from '@sluice/effect-spec';
 import { gitEnvironment } from '../git/git-environment.ts';
 import { uploadPackConfiguration } from '../git/serve-configuration.ts';
 import { startGit, type GitProcess } from '../git/start-git.ts';
-import type { Pusher } from '../pusher.ts';
-import { noSuchRepository } from './advertise-push.ts';
+import { unavailable } from '../http-error.ts';
 import { mayListRefs } from '../wire/fetch-request.ts';
+import { noSuchRepository } from './advertise-push.ts';
 import { endAnswer, NO_CACHE, requireContentType, requireEncoding } from './answer.ts';
-import { unavailable } from './http-error.ts';
+import type { Pusher } from './pusher.ts';
 import { ClientGone, readWholeBody } from './read-body.ts';
 import type { RepoAddress } from './route.ts';
 

@@ -1,11 +1,13 @@
 import { createHash } from 'node:crypto';
 import { keyOfSignature, MEMBER_PREFIX } from '@sluice/effect-spec';
 import { hashObject, type ObjectFormat, type Oid } from '@sluice/ref-store';
-import type { Caller } from '../http/caller.ts';
-import type { Pusher } from '../pusher.ts';
+import type { SlotClasses } from '../git/slot-classes.ts';
+import type { Settings } from '../settings.ts';
 import type { Preamble } from '../wire/preamble.ts';
 import { UNGOVERNED, type Governance } from './governance.ts';
 import { judgePush, type Admitted, type Attempt, type Refused } from './judge-push.ts';
+import type { PushCaller } from './push-caller.ts';
+import type { PushContext } from './push-context.ts';
 import { toEdit } from './to-edit.ts';
 import { isSignedBy, judgeCertificate } from './verify-certificate.ts';
 
@@ -20,12 +22,18 @@ export interface Signature {
   certOid: Oid;
 }
 
+/** What it takes to judge who pushes and who signed. */
+export interface AdmitContext extends Pick<PushContext, 'db' | 'governance' | 'home'> {
+  settings: Pick<Settings, 'gitMemoryBytesMax'>;
+  slots: Pick<SlotClasses, 'pushes'>;
+}
+
 export interface PushToAdmit {
   repoId: string;
   folder: string;
   objectFormat: ObjectFormat;
   preamble: Preamble;
-  caller: Caller;
+  caller: Pick<PushCaller, 'roles' | 'isServerAdmin'>;
   /** Set for a dispatcher's result push, which stands for its claim and not for a member. */
   claimRef: string | null;
   /** Whether the push would make the repository. */
@@ -33,7 +41,8 @@ export interface PushToAdmit {
 }
 
 /** Judges a push by who pushes, who signed, and the policy, as far as that is possible before git reads it. */
-export async function admitSignature(pusher: Pusher, push: PushToAdmit): Promise<SignatureJudgement> {
+export async function admitSignature(context: AdmitContext, push: PushToAdmit): Promise<SignatureJudgement> {
+  const { settings, db, home, slots } = context;
   const { repoId, folder, objectFormat, preamble, caller } = push;
   const { certificate, pushOptions } = preamble;
   if (push.claimRef !== null) {
@@ -42,10 +51,10 @@ export async function admitSignature(pusher: Pusher, push: PushToAdmit): Promise
   }
   const governance = push.isFirst
     ? UNGOVERNED
-    : await pusher.governance.read(pusher.db, repoId, {
+    : await context.governance.read(db, repoId, {
         folder,
-        home: pusher.home,
-        memoryBytesMax: pusher.settings.gitMemoryBytesMax,
+        home,
+        memoryBytesMax: settings.gitMemoryBytesMax,
       });
   return await checkSignature(governance, {
     certificate,
@@ -56,7 +65,7 @@ export async function admitSignature(pusher: Pusher, push: PushToAdmit): Promise
     isServerAdmin: caller.isServerAdmin,
     verify: async (signed, key) => {
       // One process per push, and no more of them at once than of any other kind.
-      const release = await pusher.slots.pushes.take(repoId);
+      const release = await slots.pushes.take(repoId);
       return await isSignedBy(signed, key).finally(release);
     },
   });

@@ -1,7 +1,8 @@
 import type { Logger } from '@sluice/service-kit';
 import { expect, test } from 'vitest';
-import { unavailable } from '../http/http-error.ts';
-import { decidePush, type PushContext, type PushToDecide } from './decide-push.ts';
+import { unavailable } from '../http-error.ts';
+import { decidePush, type PushToDecide } from './decide-push.ts';
+import type { PushContext } from './push-context.ts';
 
 const ref = { name: Buffer.from('refs/heads/main'), oldOid: '0'.repeat(40), newOid: 'a'.repeat(40) };
 

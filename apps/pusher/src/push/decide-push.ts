@@ -2,9 +2,7 @@ import { DEFINITION_PREFIX } from '@sluice/effect-spec';
 import { NOT_APPLIED, type RefEdit } from '@sluice/ref-store';
 import type { LookUpOptions } from '../git/look-up-objects.ts';
 import { syncFolder } from '../git/repo-folder.ts';
-import { HttpError } from '../http/http-error.ts';
-import type { Pusher } from '../pusher.ts';
-import type { Settings } from '../settings.ts';
+import { HttpError } from '../http-error.ts';
 import { packFolder } from '../store/list-packs.ts';
 import type { PruneWatch } from '../store/watch-prunes.ts';
 import type { Command } from '../wire/preamble.ts';
@@ -12,23 +10,19 @@ import type { RefReport } from '../wire/report-status.ts';
 import type { Signature } from './admit-signature.ts';
 import type { ReadBrought } from './brought-objects.ts';
 import { commitPushForSure } from './commit-push.ts';
-import type { CommitOutcome, PushToCommit } from './push-to-commit.ts';
 import { findForward } from './find-forward.ts';
 import { judgeGoverning } from './judge-governing.ts';
 import { judgeObjects } from './judge-objects.ts';
 import { isMove } from './judge-push.ts';
 import { readObjectFacts } from './object-facts.ts';
+import type { PushCaller } from './push-caller.ts';
+import type { PushContext } from './push-context.ts';
 import { judgeCommands, refuseAll, reportsOf, type GateRules } from './push-gate.ts';
+import type { CommitOutcome, PushToCommit } from './push-to-commit.ts';
 import { readGoverningRefs } from './read-governing-refs.ts';
 import { readResult, type Result } from './read-result.ts';
 import type { Decision } from './receive-pack.ts';
 import { toEdit } from './to-edit.ts';
-
-/** What it takes to decide a push: of the pusher, or of a hook that stands in for it. */
-export type PushContext = Pick<
-  Pusher,
-  'db' | 'key' | 'log' | 'home' | 'commitTurns' | 'definitions' | 'governance'
-> & { settings: Pick<Settings, 'databaseWaitMs' | 'effectsPerPushMax' | 'gitMemoryBytesMax'> };
 
 /** A push as it reaches proc-receive: its objects are in place, and git has refused what it refuses. */
 export interface PushToDecide extends GateRules {
@@ -44,7 +38,7 @@ export interface PushToDecide extends GateRules {
   /** What git hands over. */
   commands: readonly Command[];
   pushOptions: readonly string[];
-  caller: PushToCommit['caller'];
+  caller: PushCaller;
   repoQuota?: PushToCommit['repoQuota'];
   signature: Signature | null;
   /** Refs that may not move to anything but a descendant, each with the reason for the case that it does. */

@@ -1,10 +1,10 @@
 import type { RefEdit } from '@sluice/ref-store';
 import { gitEnvironment } from '../git/git-environment.ts';
-import { startGit } from '../git/start-git.ts';
 import type { LookUpOptions } from '../git/look-up-objects.ts';
-import { unavailable } from '../http/http-error.ts';
-import type { FactsByOid } from './object-facts.ts';
 import { NOT_DELTIFIED } from '../git/serve-configuration.ts';
+import { startGit } from '../git/start-git.ts';
+import { unavailable } from '../http-error.ts';
+import type { FactsByOid } from './object-facts.ts';
 
 /** For all refs of a push together: one with much history and no common one takes seconds. */
 const SEARCH_MS_MAX = 60_000;

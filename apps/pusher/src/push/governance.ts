@@ -1,16 +1,14 @@
 import type { DB } from '@sluice/db';
 import {
-  CONFIG_REF,
+  composeGoverned,
   createPolicy,
+  governingFile,
   isEffectName,
-  MEMBER_FILE,
   MEMBER_PREFIX,
-  parseMember,
-  parsePolicy,
-  POLICY_FILE,
+  parseGoverning,
+  type Governing,
   type Member,
   type Policy,
-  type Problem,
 } from '@sluice/effect-spec';
 import type { RefRow } from '@sluice/ref-store';
 import type { Kysely } from 'kysely';
@@ -31,14 +29,13 @@ export interface Governance {
 export const UNGOVERNED: Governance = { members: null, policy: createPolicy([]), problem: null };
 
 type Git = Omit<LookUpOptions, 'withContent'>;
-type Meaning = { member: Member } | { policy: Policy };
 
 /** Most members that a repository may have. */
 export const MEMBERS_MAX = 10_000;
 
 /** Reads what governs a repository. */
 export class GovernanceReader {
-  readonly #files = new CommitFileReader<Meaning>(parse);
+  readonly #files = new CommitFileReader<Governing>(parseGoverning);
 
   async read(db: Kysely<DB>, repoId: string, git: Git): Promise<Governance> {
     return await this.of(await readGoverningRefs(db, { repoId, membersMax: MEMBERS_MAX }), git);
@@ -56,30 +53,20 @@ export class GovernanceReader {
     if (members.length > MEMBERS_MAX) return broken(`there are more than ${MEMBERS_MAX} members`);
     const wanted = config === null ? members : [...members, config];
     const loaded = await this.load(wanted, git);
-    const known = new Map<string, Member>();
-    let { policy } = UNGOVERNED;
-    for (const { name } of wanted) {
-      const one = loaded.get(name)!;
-      if ('problem' in one) return broken(`${name}: ${one.problem}`);
-      if ('policy' in one) ({ policy } = one);
-      else known.set(name.slice(MEMBER_PREFIX.length), one.member);
-    }
+    const governed = composeGoverned(wanted.map(({ name }) => [name, loaded.get(name)!]));
+    if ('problem' in governed) return broken(governed.problem);
+    const { members: known, policy } = governed;
     return { members: hadMembers ? known : null, policy, problem: null };
   }
 
   /** What members and policies hold, by the names of their refs; other refs are not asked for. */
-  async load(refs: readonly RefRow[], git: Git): Promise<Map<string, Meaning | Meaningless>> {
+  async load(refs: readonly RefRow[], git: Git): Promise<Map<string, Governing | Meaningless>> {
     const loaded = await this.#files.read(
-      refs.map(({ name, oid }) => ({ commit: oid, file: fileOf(name) })),
+      refs.map(({ name, oid }) => ({ commit: oid, file: governingFile(name) })),
       git,
     );
     return new Map(refs.map(({ name }, index) => [name, loaded[index]!]));
   }
-}
-
-/** Whether a ref holds something that governs pushes. */
-export function isGoverning(name: string): boolean {
-  return name === CONFIG_REF || name.startsWith(MEMBER_PREFIX);
 }
 
 /** Without its ref nobody could tell who signed what, and somebody else could come back under the name. */
@@ -89,19 +76,4 @@ export const MEMBER_STAYS = 'a member is not deleted: push a member.yaml with "r
 export function memberNameFault(name: string): string | null {
   if (!name.startsWith(MEMBER_PREFIX) || isEffectName(name.slice(MEMBER_PREFIX.length))) return null;
   return `expected ${MEMBER_PREFIX}<name> with one segment of at most 100 letters, digits, dots, dashes and underscores`;
-}
-
-function fileOf(name: string): string {
-  return name === CONFIG_REF ? POLICY_FILE : MEMBER_FILE;
-}
-
-function parse(file: string, content: Buffer): Meaning | Meaningless {
-  const parsed = file === POLICY_FILE ? parsePolicy(content) : parseMember(content);
-  return 'problems' in parsed ? { problem: describe(file, parsed.problems) } : parsed;
-}
-
-function describe(file: string, problems: readonly Problem[]): string {
-  const [first] = problems;
-  const more = problems.length > 1 ? `; and ${problems.length - 1} more` : '';
-  return `${file}:${first?.line}:${first?.column}: ${first?.message}${more}`;
 }

@@ -1,7 +1,7 @@
-import { MEMBER_PREFIX } from '@sluice/effect-spec';
+import { hasAdmin, isGoverning, MEMBER_PREFIX } from '@sluice/effect-spec';
 import type { RefEdit } from '@sluice/ref-store';
 import type { LookUpOptions } from '../git/look-up-objects.ts';
-import { isGoverning, MEMBER_STAYS, memberNameFault, type GovernanceReader } from './governance.ts';
+import { MEMBER_STAYS, memberNameFault, type GovernanceReader } from './governance.ts';
 import type { FactsByOid } from './object-facts.ts';
 
 /** What a push is judged with that moves members or the policy. */
@@ -33,9 +33,8 @@ export async function judgeGoverning(
     if (fault !== null) faults.set(name, fault);
   }
   const members = [...loaded].flatMap(([name, one]) => ('member' in one ? [{ name, ...one.member }] : []));
-  const isAdminThere = members.some(({ role, revoked }) => role === 'admin' && !revoked);
   // Members are never gone again, so an answer from before the lock can be too old in one way only, and then refuses.
-  if (members.length > 0 && !isAdminThere && !(await hadMembers()))
+  if (members.length > 0 && !hasAdmin(members) && !(await hadMembers()))
     for (const { name } of members) faults.set(name, NO_ADMIN_YET);
   return faults;
 }

@@ -1,19 +1,23 @@
 import {
   admits,
   CONFIG_REF,
+  hasAdmin,
+  isGoverning,
   MATCHING_STEPS_MAX,
   MEMBER_PREFIX,
+  ownerOfKey,
   policySteps,
   ruleInForce,
   strictestLevel,
   type Decided,
+  type KeyOwner,
   type Member,
   type Role,
   type RuleInForce,
 } from '@sluice/effect-spec';
 import type { RefEdit } from '@sluice/ref-store';
-import { SCOPE_OF_ROLE } from '../http/caller.ts';
 import { MEMBER_STAYS, type Governance } from './governance.ts';
+import { SCOPE_OF_ROLE } from './scope-of-role.ts';
 
 /** What a push asks for, and what it shows for itself. */
 export interface Attempt {
@@ -59,7 +63,7 @@ export function judgePush(governance: Governance, attempt: Attempt): Admitted | 
   }
   const ruled = edits.map((edit) => ({ edit, rule: ruleInForce(policy, edit.name) }));
   const level = members === null ? 'off' : strictestLevel(ruled.map(({ rule }) => rule.attestation.value));
-  const owner = members === null || level === 'off' || key === null ? null : ownerOf(members, key);
+  const owner = members === null || level === 'off' || key === null ? null : signerOf(members, key);
   if (typeof owner === 'string') return { refused: owner };
   const isUnsigned = level === 'required' && owner === null;
   const faults = new Map<string, string>();
@@ -82,32 +86,23 @@ export function judgePush(governance: Governance, attempt: Attempt): Admitted | 
 /** Why nobody can rely on what governs a repository; null: everybody can. */
 function faultOf({ members, problem }: Governance): string | null {
   if (problem !== null) return problem;
-  const hasAdmin = [...(members?.values() ?? [])].some(({ role, revoked }) => role === 'admin' && !revoked);
-  return members === null || hasAdmin ? null : 'no member is an admin any more';
+  return members === null || hasAdmin(members.values()) ? null : 'no member is an admin any more';
 }
 
 /** What governs the repository lets nobody in, so that nothing it says keeps an admin of the server from repairing it. */
 function judgeRepair(broken: string, { edits, isServerAdmin }: Attempt): Admitted | Refused {
-  const isRepair = edits.every(({ name }) => name === CONFIG_REF || name.startsWith(MEMBER_PREFIX));
+  const isRepair = edits.every(({ name }) => isGoverning(name));
   if (isServerAdmin && isRepair) return { signer: null, forwardOnly: new Map() };
   return {
     refused: `nobody can push here: ${broken}. An admin of the server has to repair ${MEMBER_PREFIX} or ${CONFIG_REF}`,
   };
 }
 
-interface Owner {
-  name: string;
-  member: Member;
-}
-
-/** Whose key it is, or why it counts for nothing. A key that one of its owners lost is lost for all of them. */
-function ownerOf(members: ReadonlyMap<string, Member>, key: string): Owner | string {
-  const owners = [...members].filter(([, { keys }]) => keys.includes(key));
-  const [name, member] = owners.find(([, { revoked }]) => revoked) ?? owners[0] ?? [];
-  if (name === undefined || member === undefined) {
-    return 'the push is signed with a key of nobody who is a member here';
-  }
-  return member.revoked ? `the push is signed with a key of ${name}, who was revoked` : { name, member };
+/** Whose key it is, or why it counts for nothing. */
+function signerOf(members: ReadonlyMap<string, Member>, key: string): KeyOwner | string {
+  const owner = ownerOfKey(members, key);
+  if (owner === undefined) return 'the push is signed with a key of nobody who is a member here';
+  return owner.member.revoked ? `the push is signed with a key of ${owner.name}, who was revoked` : owner;
 }
 
 const NAME_OF_ROLE: Readonly<Record<Role, string>> = {
@@ -145,7 +140,7 @@ function moveFault(edit: RefEdit, rule: RuleInForce): string | null {
 
 function signatureFault(
   { attestation, roles: { value: allowed } }: RuleInForce,
-  { isUnsigned, owner }: { isUnsigned: boolean; owner: Owner | null },
+  { isUnsigned, owner }: { isUnsigned: boolean; owner: KeyOwner | null },
 ): string | null {
   if (isUnsigned) {
     if (attestation.value !== 'required') return null;

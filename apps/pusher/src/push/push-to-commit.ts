@@ -1,10 +1,10 @@
 import type { RepoQuota } from '@sluice/access';
 import type { ObjectFormat, RefEdit } from '@sluice/ref-store';
-import type { Caller } from '../http/caller.ts';
 import type { PruneWatch } from '../store/watch-prunes.ts';
 import type { Signature } from './admit-signature.ts';
 import type { Governance } from './governance.ts';
 import type { FactsByOid } from './object-facts.ts';
+import type { PushCaller } from './push-caller.ts';
 import type { LoadedDefinition } from './read-definitions.ts';
 import type { GoverningRefs } from './read-governing-refs.ts';
 import type { Result } from './read-result.ts';
@@ -25,7 +25,7 @@ export interface PushToCommit {
   /** Refs that were found to move to a descendant of what they were; others may do so too. */
   forward: ReadonlySet<string>;
   /** Who pushes. */
-  caller: Pick<Caller, 'signer' | 'judgeAgain' | 'roles' | 'isServerAdmin'>;
+  caller: PushCaller;
   /** Holds the push back if it makes a repository; a hook's never does. */
   repoQuota?: RepoQuota | undefined;
   /** Who signed it, and what. */

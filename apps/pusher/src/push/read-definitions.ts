@@ -1,4 +1,9 @@
-import { DEFINITION_FILE, parseDefinition, type EffectDefinition } from '@sluice/effect-spec';
+import {
+  DEFINITION_FILE,
+  describeProblems,
+  parseDefinition,
+  type EffectDefinition,
+} from '@sluice/effect-spec';
 import type { LookUpOptions } from '../git/look-up-objects.ts';
 import { CommitFileReader, type Meaningless } from './commit-file-reader.ts';
 
@@ -30,9 +35,5 @@ export class DefinitionReader {
 function parse(source: Buffer): LoadedDefinition {
   const parsed = parseDefinition(source);
   if ('definition' in parsed) return parsed;
-  const shown = parsed.problems
-    .slice(0, PROBLEMS_SHOWN)
-    .map(({ line, column, message }) => `${DEFINITION_FILE}:${line}:${column}: ${message}`);
-  const more = parsed.problems.length - shown.length;
-  return { problem: shown.join('; ') + (more > 0 ? `; and ${more} more` : '') };
+  return { problem: describeProblems(DEFINITION_FILE, parsed.problems, PROBLEMS_SHOWN) };
 }

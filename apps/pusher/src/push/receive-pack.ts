@@ -1,9 +1,9 @@
 import { pipeline, type Readable } from 'node:stream';
-import { HOOK_PIPES, LIST_END, VERDICT_OK } from '../git/write-hooks.ts';
 import { NO_ROOM, saysNoRoom } from '../git/no-room.ts';
 import { startGit, type GitProcess } from '../git/start-git.ts';
+import { HOOK_PIPES, LIST_END, VERDICT_OK } from '../git/write-hooks.ts';
 import { writeTo } from '../git/write-to.ts';
-import { HttpError } from '../http/http-error.ts';
+import { HttpError } from '../http-error.ts';
 import { PktLineError } from '../wire/pkt-line.ts';
 import type { Command } from '../wire/preamble.ts';
 import { answerProcReceive, readCommand, type HandedOver } from '../wire/proc-receive.ts';

@@ -1,6 +1,6 @@
 import type { PushCertificate } from '@sluice/effect-spec';
 import { sshKeygenVerifies } from '@sluice/ref-store';
-import { unavailable } from '../http/http-error.ts';
+import { unavailable } from '../http-error.ts';
 
 /**
  * What is wrong with a certificate for a repository, the signature left aside. A certificate says where it was pushed

@@ -7,7 +7,7 @@ import type { Kysely } from 'kysely';
 import { gitEnvironment } from '../git/git-environment.ts';
 import { startGit } from '../git/start-git.ts';
 import { writeTo } from '../git/write-to.ts';
-import { unavailable } from '../http/http-error.ts';
+import { unavailable } from '../http-error.ts';
 
 /** How a repository's refs compare with its object store. */
 export interface RefCheck {

@@ -1,6 +1,6 @@
 import { relative } from 'node:path';
 import type { Logger } from '@sluice/service-kit';
-import { HttpError } from '../http/http-error.ts';
+import { HttpError } from '../http-error.ts';
 import type { RefCheck } from './find-lost-refs.ts';
 import { HistoryWalks } from './history-walks.ts';
 import { packNames } from './list-packs.ts';

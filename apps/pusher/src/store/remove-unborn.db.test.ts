@@ -1,8 +1,9 @@
 import { existsSync, mkdirSync, utimesSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { repoFolder } from '@sluice/ref-store';
 import { useTempFolder, useTestDatabase } from '@sluice/testkit';
 import { expect, test } from 'vitest';
-import { ensureRepoFolder, repoFolder } from '../git/repo-folder.ts';
+import { ensureRepoFolder } from '../git/repo-folder.ts';
 import { sweepUnborn } from './remove-unborn.ts';
 
 const database = useTestDatabase();

@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 import { withLockFile } from '../git/folder-lock.ts';
-import { HttpError } from '../http/http-error.ts';
+import { HttpError } from '../http-error.ts';
 import { listPacks, packsIn } from './list-packs.ts';
 
 /** For who brings more than a repository may hold. */

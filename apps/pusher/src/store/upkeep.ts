@@ -1,11 +1,14 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { isUnavailable } from '@sluice/db';
-import { iterateRepos, type KnownRepo } from '@sluice/ref-store';
-import { HttpError } from '../http/http-error.ts';
-import { repoFolder } from '../git/repo-folder.ts';
-import type { Pusher } from '../pusher.ts';
+import { iterateRepos, repoFolder, type KnownRepo } from '@sluice/ref-store';
+import type { Logger } from '@sluice/service-kit';
+import type { RefCache } from '../git/ref-cache.ts';
+import { HttpError } from '../http-error.ts';
+import type { PusherMetrics } from '../pusher-metrics.ts';
+import type { Settings } from '../settings.ts';
 import { listPacks } from './list-packs.ts';
 import { maintainRepo, type MaintenanceContext, type MaintenanceReport } from './maintain-repo.ts';
+import type { ObjectGuard } from './object-guard.ts';
 import { sweepUnborn } from './remove-unborn.ts';
 import { isOwn, sweepDebris } from './sweep-debris.ts';
 
@@ -18,19 +21,28 @@ const RETRY_MS = 60_000;
 /** A repository whose maintenance failed or was put off is left alone for so long. */
 const PUT_OFF_MS = 6 * HOUR_MS;
 
+/** What it takes to look after object stores. */
+export interface UpkeepContext extends Pick<MaintenanceContext, 'db' | 'home' | 'commitTurns'> {
+  settings: Pick<Settings, 'dataDir' | 'keepDays' | 'maintenanceMs' | 'uploadMs'>;
+  log: Logger;
+  metrics: Pick<PusherMetrics, 'maintenance' | 'packsMax'>;
+  refs: Pick<RefCache, 'refresh'>;
+  guard: Pick<ObjectGuard, 'isWithheld'>;
+}
+
 /**
  * What the pusher does with object stores by itself, one repository at a time and behind everybody who asks for
  * something: once at the start, removes debris, compares all refs with the disk and brings the refs on disk up to date;
  * then, every so often, looks at each repository and maintains the ones that need it, and once a day removes debris.
  */
 export class Upkeep {
-  readonly #pusher: Pusher;
+  readonly #context: UpkeepContext;
   readonly #stop = new AbortController();
   readonly #notBefore = new Map<string, number>();
   readonly #ended: Promise<void>;
 
-  constructor(pusher: Pusher) {
-    this.#pusher = pusher;
+  constructor(context: UpkeepContext) {
+    this.#context = context;
     this.#ended = this.#run();
   }
 
@@ -42,7 +54,7 @@ export class Upkeep {
 
   async #run(): Promise<void> {
     const { signal } = this.#stop;
-    const { maintenanceMs } = this.#pusher.settings;
+    const { maintenanceMs } = this.#context.settings;
     let sweptAt = performance.now();
     await this.#attempt('sweep', () => this.#sweep());
     while (!(await this.#attempt('check', () => this.#checkAll())) && !signal.aborted)
@@ -62,7 +74,7 @@ export class Upkeep {
   }
 
   async #sweep(): Promise<void> {
-    const { db, log, settings } = this.#pusher;
+    const { db, log, settings } = this.#context;
     const { signal } = this.#stop;
     const removed = await sweepDebris(settings.dataDir, this.#debrisMs, signal);
     if (removed > 0) log.info({ event: 'debris_swept', removed });
@@ -72,11 +84,11 @@ export class Upkeep {
 
   /** An upload or a repack of another process on this disk may be as old as it may become. */
   get #debrisMs(): number {
-    return Math.max(this.#pusher.settings.uploadMs, STEP_MS_MAX) + HOUR_MS;
+    return Math.max(this.#context.settings.uploadMs, STEP_MS_MAX) + HOUR_MS;
   }
 
   async #checkAll(): Promise<void> {
-    const { db, guard, log } = this.#pusher;
+    const { db, guard, log } = this.#context;
     const startedAt = performance.now();
     let repos = 0;
     let withheld = 0;
@@ -93,25 +105,25 @@ export class Upkeep {
   /** False: nobody is served from it now. Why, whoever asks is told. */
   async #refresh({ repoId }: KnownRepo): Promise<boolean> {
     try {
-      await this.#pusher.refs.refresh(repoId);
+      await this.#context.refs.refresh(repoId);
       return true;
     } catch (error) {
       if (isUnavailable(error)) throw error;
       // An answer that anybody would get is none of an error here.
       if (!(error instanceof HttpError))
-        this.#pusher.log.error({ event: 'repo_not_checked', repo_id: repoId, error });
+        this.#context.log.error({ event: 'repo_not_checked', repo_id: repoId, error });
       return false;
     }
   }
 
   async #maintainAll(): Promise<void> {
-    const { db, guard, log, metrics } = this.#pusher;
+    const { db, guard, log, metrics } = this.#context;
     let packsMax = 0;
     for await (const repo of iterateRepos(db)) {
       this.#stop.signal.throwIfAborted();
       if (repo.refsVersion === 0n || this.#isPutOff(repo.repoId)) continue;
       if (guard.isWithheld(repo.repoId) && !(await this.#refresh(repo))) continue;
-      const folder = repoFolder(this.#pusher.settings.dataDir, repo.repoId, repo.objectFormat);
+      const folder = repoFolder(this.#context.settings.dataDir, repo.repoId, repo.objectFormat);
       if (!(await isOwn(folder))) continue;
       try {
         await this.#maintain(repo.repoId, folder);
@@ -127,9 +139,9 @@ export class Upkeep {
   }
 
   async #maintain(repoId: string, folder: string): Promise<void> {
-    const { log, metrics } = this.#pusher;
+    const { log, metrics } = this.#context;
     const startedAt = performance.now();
-    const report = await maintainRepo(this.#context(), { repoId, folder });
+    const report = await maintainRepo(this.#maintenanceContext(), { repoId, folder });
     if (report === null) return;
     if (report.prune !== null && 'putOff' in report.prune) this.#putOff(repoId);
     metrics.maintenance.inc({ outcome: 'done' });
@@ -137,8 +149,8 @@ export class Upkeep {
     log.info({ event: 'repo_maintained', repo_id: repoId, ...describe(report), ms });
   }
 
-  #context(): MaintenanceContext {
-    const { db, home, commitTurns, refs, settings } = this.#pusher;
+  #maintenanceContext(): MaintenanceContext {
+    const { db, home, commitTurns, refs, settings } = this.#context;
     return {
       db,
       home,
@@ -168,7 +180,7 @@ export class Upkeep {
       await run();
       return true;
     } catch (error) {
-      if (!this.#stop.signal.aborted) this.#pusher.log.error({ event: 'upkeep_failed', task, error });
+      if (!this.#stop.signal.aborted) this.#context.log.error({ event: 'upkeep_failed', task, error });
       return false;
     }
   }
