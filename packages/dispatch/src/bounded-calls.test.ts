@@ -25,6 +25,14 @@ test('given-up calls that are still under way keep further ones from beginning',
   expect(unanswered).toHaveLength(2);
 });
 
+test('where a user makes two at once, two that never answer leave room for a third', async () => {
+  const calls = new BoundedCalls(systemClock, 3);
+  const hang = () => new Promise<void>(() => {});
+  const lost = [calls.run(1, 'a call', hang), calls.run(1, 'a call', hang)];
+  for (const call of lost) await expect(call).rejects.toThrow('timeout expired: a call');
+  expect(await calls.run(30_000, 'a call', () => Promise.resolve('answered'))).toBe('answered');
+});
+
 test('what is given up before it began is not kept: output for a table that stays locked would fill the memory', async () => {
   const calls = new BoundedCalls(systemClock);
   const hang = () => new Promise<void>(() => {});

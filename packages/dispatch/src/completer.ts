@@ -62,7 +62,7 @@ export class Completer {
   }) {
     this.#db = options.db;
     this.#clock = options.clock;
-    this.#sends = new BoundedCalls(options.clock);
+    this.#sends = new BoundedCalls(options.clock, SENDERS_MAX + 1);
     this.#emit = options.emit;
     this.#onClosed = options.onClosed;
     this.#mayOverlap = options.mayOverlap;

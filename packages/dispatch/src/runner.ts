@@ -9,6 +9,9 @@ import { Run, type AbortCause } from './run.ts';
 import type { RunContext, RunResult } from './run-result.ts';
 import { describeError } from './storable-text.ts';
 
+/** Statements that store output of whatever runs, at once; the ones that were given up and are not answered included. */
+const APPENDS_MAX = 3;
+
 /** The effects that this process runs now. */
 export class Runner {
   readonly #db: Kysely<DB>;
@@ -29,7 +32,7 @@ export class Runner {
   }) {
     this.#db = options.db;
     this.#clock = options.clock;
-    this.#logCalls = new BoundedCalls(options.clock);
+    this.#logCalls = new BoundedCalls(options.clock, APPENDS_MAX);
     this.#emit = options.emit;
     this.#run = options.run;
     this.#onEnded = options.onEnded;
