@@ -33,6 +33,8 @@ export interface StoredRepo {
 }
 
 const ASKED_AT_ONCE = 10_000;
+/** Objects as they were pushed: any writer may push refs below refs/replace/, which put others in their place. */
+const AS_PUSHED = { GIT_NO_REPLACE_OBJECTS: '1' };
 
 /** The object stores of the pusher whose data folder is on this machine. */
 export class ObjectStore {
@@ -98,7 +100,7 @@ export class ObjectStore {
     for (let at = 0; at < oids.length; at += ASKED_AT_ONCE) {
       const asked = oids.slice(at, at + ASKED_AT_ONCE);
       const args = ['--git-dir', folder, 'cat-file', '--batch-check=%(objectname)', '--buffer'];
-      const output = await this.#git.must(args, { input: `${asked.join('\n')}\n` });
+      const output = await this.#git.must(args, { input: `${asked.join('\n')}\n`, env: AS_PUSHED });
       for (const line of output.split('\n')) {
         const [oid, state] = line.split(' ');
         if (state === 'missing') missing.add(oid!);
@@ -111,7 +113,8 @@ export class ObjectStore {
     // The commit-graph knows commits whether they are there or not.
     const config = ['-c', 'core.commitGraph=false'];
     const args = ['--git-dir', folder, ...config, 'rev-list', '--objects', '--quiet', '--stdin'];
-    const { code, stderr } = await this.#git.run(args, { input: oids.map((oid) => `${oid}\n`).join('') });
+    const input = oids.map((oid) => `${oid}\n`).join('');
+    const { code, stderr } = await this.#git.run(args, { input, env: AS_PUSHED });
     return code === 0 ? null : reason(stderr);
   }
 }

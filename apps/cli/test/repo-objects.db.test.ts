@@ -74,6 +74,37 @@ test('with --deep it looks for what no ref names as well', async () => {
   expect(checked.stdout).toContain(`what the refs reach is not whole: missing blob object '${blob}'`);
 });
 
+test('refs below refs/replace/, which any writer may push, neither hide what is missing nor make what is there seem lost', async () => {
+  const { folder, commits } = await makeStored('check/replaced');
+  const disk = gitIn(folder);
+  const check = async () => await cli('repo', 'check', 'check/replaced', '--deep');
+  const blob = await disk(['rev-parse', `${commits[1]}:b.txt`]);
+  const other = await disk(['rev-parse', `${commits[1]}:a.txt`]);
+  const remove = (oid: string): void => rmSync(join(folder, 'objects', oid.slice(0, 2), oid.slice(2)));
+  const replace = (places: [oid: string, by: string][]): void =>
+    writeFileSync(
+      join(folder, 'packed-refs'),
+      places.map(([oid, by]) => `${by} refs/replace/${oid}\n`).join(''),
+    );
+  replace([
+    [commits[1], '1'.repeat(40)],
+    [blob, '2'.repeat(40)],
+  ]);
+  expect(await check()).toMatchObject({
+    code: 0,
+    stdout: 'check/replaced: 2 refs, nothing is missing\n',
+  });
+
+  replace([
+    [commits[0], commits[1]],
+    [blob, other],
+  ]);
+  remove(blob);
+  expect((await check()).stdout).toContain(`what the refs reach is not whole: missing blob object '${blob}'`);
+  remove(commits[0]);
+  expect((await check()).stdout).toContain(`refs/heads/old names ${commits[0]}, which is missing`);
+});
+
 test('away from the data folder it says so, instead of taking everything for lost', async () => {
   await makeStored('check/here');
   rmSync(dataDir(), { recursive: true });
