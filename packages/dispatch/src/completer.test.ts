@@ -80,3 +80,51 @@ test('two statements that are never answered leave a third to be sent', async ()
   await answer(3);
   expect(closed).toHaveLength(1_000);
 });
+
+test('the second sender sends full batches only, and ends when fewer are left', async () => {
+  const { complete, pass, answer, statements, closed } = setUp();
+  complete(1_000);
+  await pass(GATHER_MS);
+  await answer(1);
+  complete(499);
+  await pass(GATHER_MS);
+  expect(statements).toHaveLength(2);
+  complete(1);
+  await pass(GATHER_MS);
+  expect(statements.map(({ claims }) => claims.length)).toEqual([500, 500, 500]);
+  complete(1);
+  await answer(2);
+  await pass(GATHER_MS);
+  expect(statements).toHaveLength(3);
+  await answer(0);
+  await pass(GATHER_MS);
+  await answer(3);
+  expect(closed).toHaveLength(1_501);
+});
+
+test('the second sender ends when it is no longer worth while', async () => {
+  const { complete, pass, answer, statements, closed, forbidOverlap } = setUp();
+  complete(2_000);
+  await pass(GATHER_MS);
+  await answer(1);
+  expect(statements).toHaveLength(3);
+  forbidOverlap();
+  await answer(2);
+  expect(statements).toHaveLength(3);
+  await answer(0);
+  await answer(3);
+  expect(closed).toHaveLength(2_000);
+});
+
+test('what is added in the moment in which both senders find too little is sent', async () => {
+  const { complete, pass, answer, statements, closed } = setUp();
+  complete(1_000);
+  await pass(GATHER_MS);
+  statements[0]!.answer();
+  await answer(1);
+  complete(1);
+  await pass(GATHER_MS);
+  await pass(GATHER_MS);
+  await answer(2);
+  expect(closed).toHaveLength(1_001);
+});

@@ -80,8 +80,7 @@ export class Completer {
   add(claim: Claim, settlement: Settlement): void {
     this.#pending.set(claim.claimNumber, { claim, settlement, isUncertain: false, refusals: 0 });
     this.#unsent.push(claim.claimNumber);
-    const isNeeded = this.#senders.size === 0 || (this.#unsent.length >= BATCH_MAX && this.#mayOverlap());
-    if (isNeeded && this.#senders.size < SENDERS_MAX && !this.#givingUp.signal.aborted) this.#startSender();
+    this.#startSenderIfNeeded();
   }
 
   /** Resolves when everything added so far has been answered for, or when it gave up. */
@@ -94,20 +93,28 @@ export class Completer {
     this.#givingUp.abort();
   }
 
-  #startSender(): void {
-    const sender = this.#sendUntilEmpty().finally(() => {
-      this.#senders.delete(sender);
-      // What was added since it saw nothing more took it for one that still sends.
-      if (this.#senders.size === 0 && this.#unsent.length > 0 && !this.#givingUp.signal.aborted)
-        this.#startSender();
-    });
-    this.#senders.add(sender);
+  /** Whether there is work for a sender beside so many others. */
+  #isNeeded(others: number): boolean {
+    if (this.#givingUp.signal.aborted || others >= SENDERS_MAX) return false;
+    return others === 0 ? this.#unsent.length > 0 : this.#unsent.length >= BATCH_MAX && this.#mayOverlap();
   }
 
-  async #sendUntilEmpty(): Promise<void> {
+  #startSenderIfNeeded(): void {
+    if (!this.#isNeeded(this.#senders.size)) return;
+    const { promise: ended, resolve } = Promise.withResolvers<void>();
+    this.#senders.add(ended);
+    void this.#sendWhileNeeded().finally(() => {
+      this.#senders.delete(ended);
+      // What was added since it saw no more work took it for one that still sends.
+      this.#startSenderIfNeeded();
+      resolve();
+    });
+  }
+
+  async #sendWhileNeeded(): Promise<void> {
     let failures = 0;
     if (this.#unsent.length < BATCH_MAX) await this.#clock.sleep(GATHER_MS);
-    while (this.#unsent.length > 0 && !this.#givingUp.signal.aborted) {
+    while (this.#isNeeded(this.#senders.size - 1)) {
       const numbers = this.#unsent.splice(0, BATCH_MAX);
       const batch = numbers.flatMap((number) => this.#pending.get(number) ?? []);
       try {
