@@ -1,5 +1,6 @@
 import {
   editMember,
+  hasAdmin,
   isEffectName,
   MEMBER_FILE,
   MEMBER_PREFIX,
@@ -150,7 +151,7 @@ async function pushChange(
   assertAdminRemains(members, { name, member: parsed.member }, remote);
   const ref = `${MEMBER_PREFIX}${name}`;
   // An admin of the server may repair members of whom none is an admin any more, and has no key that counts.
-  const asksForSignatures = members.some(({ member }) => member.role === 'admin' && !member.revoked);
+  const asksForSignatures = hasAdmin(members.map(({ member }) => member));
   const options = await signingOptions(git, { policy, asksForSignatures }, ref);
   const commit = await buildFileCommit(git, terminal.env, {
     file: MEMBER_FILE,

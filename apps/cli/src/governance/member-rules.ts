@@ -1,4 +1,4 @@
-import type { Member } from '@sluice/effect-spec';
+import { hasAdmin, ownerOfKey, type Member } from '@sluice/effect-spec';
 import { CommandError } from '../command-error.ts';
 import { shownRemote } from '../without-credentials.ts';
 import type { PublicKey } from './public-key.ts';
@@ -12,7 +12,8 @@ export function assertKeyIsFree(
   name: string,
   { key, fingerprint }: PublicKey,
 ): void {
-  const owner = members.find((one) => one.name !== name && one.member.keys.includes(key));
+  const others = members.filter((one) => one.name !== name);
+  const owner = ownerOfKey(new Map(others.map((one) => [one.name, one.member])), key);
   if (owner === undefined) return;
   throw new CommandError(
     owner.member.revoked
@@ -29,7 +30,7 @@ export function assertAdminRemains(
   remote: string,
 ): void {
   const after = [...members.filter(({ name }) => name !== changed.name), changed];
-  if (after.some(({ member }) => member.role === 'admin' && !member.revoked)) return;
+  if (hasAdmin(after.map(({ member }) => member))) return;
   const { name, member } = changed;
   throw new CommandError(
     members.length === 0

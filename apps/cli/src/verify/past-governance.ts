@@ -1,35 +1,24 @@
 import type { DB } from '@sluice/db';
 import {
+  composeGoverned,
   CONFIG_REF,
-  createPolicy,
-  MEMBER_FILE,
-  MEMBER_PREFIX,
-  parseMember,
-  parsePolicy,
-  POLICY_FILE,
-  type Member,
-  type Policy,
+  DEFINITION_LIMITS,
+  governingFile,
+  isGoverning,
+  parseGoverning,
+  type Governed,
 } from '@sluice/effect-spec';
 import type { LoggedPush, Oid } from '@sluice/ref-store';
 import type { Kysely } from 'kysely';
 import type { RepoObjects } from '../rebuild/repo-objects.ts';
 
-/** Who the members of a repository were at a place in its log, and what its policy said. */
-export interface Governed {
-  members: ReadonlyMap<string, Member>;
-  policy: Policy;
-}
-
-const BYTES_MAX = 64 * 1024;
-
-/** Follows members and policy through the log. */
+/** Follows members and policy through the log: who the members were at a place in it, and what the policy said. */
 export class PastGovernance {
   readonly #objects: RepoObjects;
   /** Commits of the members and of the policy, by ref, as the pushes so far left them. */
   readonly #refs = new Map<string, Oid>();
-  /** By commit; null: it cannot be read. */
-  readonly #members = new Map<Oid, Member | null>();
-  readonly #policies = new Map<Oid, Policy | null>();
+  /** What these commits say, by file and commit. */
+  readonly #known = new Map<string, ReturnType<typeof parseGoverning>>();
   /** Undefined: not asked for since it changed. */
   #current: Governed | 'unread' | undefined;
 
@@ -57,48 +46,20 @@ export class PastGovernance {
   }
 
   async #read(db: Kysely<DB>): Promise<Governed | 'unread'> {
-    const config = this.#refs.get(CONFIG_REF);
-    const members = [...this.#refs].filter(([ref]) => ref !== CONFIG_REF);
-    await this.#load(
-      db,
-      MEMBER_FILE,
-      members.map(([, oid]) => oid),
-    );
-    if (config !== undefined) await this.#load(db, POLICY_FILE, [config]);
-    const policy = config === undefined ? createPolicy([]) : this.#policies.get(config)!;
-    const known = new Map<string, Member>();
-    for (const [ref, oid] of members) {
-      const member = this.#members.get(oid)!;
-      if (member === null) return 'unread';
-      known.set(ref.slice(MEMBER_PREFIX.length), member);
+    const refs = [...this.#refs];
+    const unread = refs.filter(([ref, oid]) => !this.#known.has(keyOf(ref, oid)));
+    for (const [name, some] of Map.groupBy(unread, ([ref]) => governingFile(ref))) {
+      const commits = some.map(([, oid]) => oid);
+      const files = await this.#objects.files(db, { commits, name, bytesMax: DEFINITION_LIMITS.bytes });
+      for (const [ref, oid] of some)
+        this.#known.set(keyOf(ref, oid), parseGoverning(name, files.get(oid) ?? ''));
     }
-    return policy === null ? 'unread' : { members: known, policy };
-  }
-
-  async #load(db: Kysely<DB>, name: string, oids: readonly Oid[]): Promise<void> {
-    const isPolicy = name === POLICY_FILE;
-    const known = isPolicy ? this.#policies : this.#members;
-    const commits = oids.filter((oid) => !known.has(oid));
-    if (commits.length === 0) return;
-    const files = await this.#objects.files(db, { commits, name, bytesMax: BYTES_MAX });
-    for (const oid of commits) {
-      const file = files.get(oid) ?? '';
-      if (isPolicy) this.#policies.set(oid, policyIn(file));
-      else this.#members.set(oid, memberIn(file));
-    }
+    const governed = composeGoverned(refs.map(([ref, oid]) => [ref, this.#known.get(keyOf(ref, oid))!]));
+    return 'problem' in governed ? 'unread' : governed;
   }
 }
 
-export function isGoverning(name: string): boolean {
-  return name === CONFIG_REF || name.startsWith(MEMBER_PREFIX);
-}
-
-function policyIn(file: string | Buffer): Policy | null {
-  const parsed = parsePolicy(file);
-  return 'policy' in parsed ? parsed.policy : null;
-}
-
-function memberIn(file: string | Buffer): Member | null {
-  const parsed = parseMember(file);
-  return 'member' in parsed ? parsed.member : null;
+/** A commit may hold both files. */
+function keyOf(ref: string, oid: Oid): string {
+  return `${oid}:${governingFile(ref)}`;
 }

@@ -1,7 +1,10 @@
 import type { DB } from '@sluice/db';
 import {
   admits,
+  hasAdmin,
+  isGoverning,
   keyOfSignature,
+  ownerOfKey,
   parsePushCertificate,
   RESULT_PREFIX,
   ruleInForce,
@@ -12,7 +15,7 @@ import {
 import { readObjects, requestOf, sshKeygenVerifies, type LoggedPush, type Oid } from '@sluice/ref-store';
 import type { Kysely } from 'kysely';
 import type { RepoObjects } from '../rebuild/repo-objects.ts';
-import { isGoverning, PastGovernance } from './past-governance.ts';
+import { PastGovernance } from './past-governance.ts';
 
 /** What a record has to show for a push that a member signed. */
 interface Signed {
@@ -80,19 +83,19 @@ export class SignedPushes {
     return key === undefined ? 'its certificate is not signed with an SSH key' : { name, key, certificate };
   }
 
-  /** Whose key it was before the push, and for what. One that any of its owners lost is lost for all of them. */
+  /** Whose key it was before the push, and for what. */
   async #faultsOfKey(db: Kysely<DB>, { name, key }: Signed, { edits }: LoggedPush): Promise<string[]> {
     const governed = await this.#past.read(db);
     if (governed === null) {
       this.#unread += 1;
       return [];
     }
-    const owners = [...governed.members].filter(([, { keys }]) => keys.includes(key));
-    const revoked = owners.find(([, member]) => member.revoked);
-    if (revoked !== undefined) return [`it is signed with a key of ${revoked[0]}, who was revoked by then`];
-    const own = owners.find(([owner]) => owner === name);
-    if (own === undefined) return [`it is signed with a key that was none of ${name} then`];
-    return faultsOfRole(own[1].role, edits, governed.policy);
+    const owner = ownerOfKey(governed.members, key);
+    if (owner?.member.revoked === true)
+      return [`it is signed with a key of ${owner.name}, who was revoked by then`];
+    const own = governed.members.get(name);
+    if (own?.keys.includes(key) !== true) return [`it is signed with a key that was none of ${name} then`];
+    return faultsOfRole(own.role, edits, governed.policy);
   }
 
   /**
@@ -111,7 +114,7 @@ export class SignedPushes {
       return [];
     }
     // Without an admin nobody could sign for anything, and whoever runs the server repaired that.
-    if (![...governed.members.values()].some(({ role, revoked }) => role === 'admin' && !revoked)) return [];
+    if (!hasAdmin(governed.members.values())) return [];
     return judged
       .filter(({ name }) => ruleInForce(governed.policy, name).attestation.value === 'required')
       .map(({ name }) => `nobody signed it, and ${name} needed a signature then`);
