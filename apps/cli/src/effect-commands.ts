@@ -11,8 +11,7 @@ import { CommandError } from './command-error.ts';
 import { createGit, type Git } from './git.ts';
 import { pushRef, type RefPush } from './push-ref.ts';
 import { readSmallFile } from './read-small-file.ts';
-import { listDefinitions, readDefinitionFile, type RemoteDefinition } from './remote-definitions.ts';
-import { fetchRemoteRefs } from './remote-refs.ts';
+import { listDefinitions, readDefinitions, type RemoteDefinition } from './remote-definitions.ts';
 import { printable, table, type Terminal } from './terminal.ts';
 import { shownRemote } from './without-credentials.ts';
 
@@ -28,8 +27,8 @@ export async function addEffect(
   assertWellFormed(parseDefinition(text), file);
   const git = createGit(terminal.cwd, terminal.env);
   const [current] = await listDefinitions(git, remote, { name, mayBeNew: true });
-  if (current !== undefined) await fetchRemoteRefs(git, remote, [current]);
-  if (current !== undefined && (await readDefinitionFile(git, current))?.equals(text) === true) {
+  const [stored] = current === undefined ? [] : await readDefinitions(git, remote, [current]);
+  if (stored?.equals(text) === true) {
     terminal.stdout.write(
       `${name} on ${shownRemote(remote)} is already this definition; nothing was pushed\n`,
     );
@@ -57,15 +56,8 @@ export async function listEffects(terminal: Terminal, remote: string): Promise<v
     );
     return;
   }
-  await fetchRemoteRefs(git, remote, definitions);
-  const rows: string[][] = [];
-  for (const definition of definitions) {
-    rows.push([
-      definition.name,
-      definition.oid.slice(0, 12),
-      ...summary(await readDefinitionFile(git, definition)),
-    ]);
-  }
+  const texts = await readDefinitions(git, remote, definitions);
+  const rows = definitions.map(({ name, oid }, index) => [name, oid.slice(0, 12), ...summary(texts[index])]);
   terminal.stdout.write(table(['NAME', 'COMMIT', 'ON', 'RUNS'], rows));
 }
 
@@ -73,8 +65,7 @@ export async function listEffects(terminal: Terminal, remote: string): Promise<v
 export async function showEffect(terminal: Terminal, name: string, remote: string): Promise<void> {
   const git = createGit(terminal.cwd, terminal.env);
   const definition = await findDefinition(git, remote, name);
-  await fetchRemoteRefs(git, remote, [definition]);
-  const text = await readDefinitionFile(git, definition);
+  const [text] = await readDefinitions(git, remote, [definition]);
   if (text === undefined) {
     throw new CommandError(
       `${name} on ${shownRemote(remote)} holds no ${DEFINITION_FILE}`,

@@ -9,6 +9,8 @@ export interface GitResult {
   readonly stderr: string;
   /** It was ended because it wrote more than {@link OUTPUT_BYTES_MAX}. */
   readonly isTooLong: boolean;
+  /** It was ended because it took longer than it was given. */
+  readonly isTooLate: boolean;
 }
 
 export interface Git {
@@ -16,11 +18,15 @@ export interface Git {
   run(args: readonly string[], options?: GitOptions): Promise<GitResult>;
   /** The same, for commands that have to succeed; returns standard output without the last line end. */
   must(args: readonly string[], options?: GitOptions): Promise<string>;
+  /** The same, with all of standard output as it is. */
+  mustRead(args: readonly string[], options?: GitOptions): Promise<Buffer>;
 }
 
 export interface GitOptions {
   readonly input?: string | Uint8Array;
   readonly env?: Readonly<Record<string, string>>;
+  /** When to end it; without it, it may take as long as the network does. */
+  readonly timeoutMs?: number;
 }
 
 /**
@@ -48,24 +54,30 @@ export function createGit(cwd: string, env: Readonly<Record<string, string | und
   for (const [name, value] of Object.entries(env)) {
     if (value !== undefined && (PASSED_ON.has(name) || name.startsWith('GIT_CONFIG_'))) own[name] = value;
   }
-  const run: Git['run'] = (args, options = {}) =>
-    runGit(cwd, { ...own, ...options.env }, args, options.input);
+  const run: Git['run'] = (args, options = {}) => runGit(cwd, { ...own, ...options.env }, args, options);
+  const mustRead: Git['mustRead'] = async (args, options = {}) => {
+    const { code, stdout, stderr, ...ended } = await run(args, options);
+    if (code === 0) return stdout;
+    if (/not a git repository/.test(stderr)) {
+      throw new CommandError(
+        'this folder is not in a git repository',
+        'Go to a clone of the repository and run it there.',
+      );
+    }
+    const why = ended.isTooLong
+      ? `it wrote more than ${OUTPUT_BYTES_MAX / 1024 ** 2} MiB`
+      : ended.isTooLate
+        ? `it took more than ${options.timeoutMs! / 1000} s`
+        : reason(stderr);
+    throw new CommandError(
+      `git ${args[0]} failed: ${why}`,
+      'Check that the same works with git itself, then try again.',
+    );
+  };
   return {
     run,
-    must: async (args, options) => {
-      const { code, stdout, stderr, isTooLong } = await run(args, options);
-      if (code === 0) return stdout.toString('utf8').replace(/\n$/, '');
-      if (/not a git repository/.test(stderr)) {
-        throw new CommandError(
-          'this folder is not in a git repository',
-          'Go to a clone of the repository and run it there.',
-        );
-      }
-      throw new CommandError(
-        `git ${args[0]} failed: ${isTooLong ? `it wrote more than ${OUTPUT_BYTES_MAX / 1024 ** 2} MiB` : reason(stderr)}`,
-        'Check that the same works with git itself, then try again.',
-      );
-    },
+    must: async (args, options) => (await mustRead(args, options)).toString('utf8').replace(/\n$/, ''),
+    mustRead,
   };
 }
 
@@ -80,12 +92,13 @@ async function runGit(
   cwd: string,
   env: Record<string, string>,
   args: readonly string[],
-  input: string | Uint8Array = '',
+  { input = '', timeoutMs }: GitOptions,
 ): Promise<GitResult> {
   const child = spawn('git', args, { cwd, env, stdio: ['pipe', 'pipe', 'pipe'] });
   const stdout: Buffer[] = [];
   const stderr: Buffer[] = [];
   let bytes = 0;
+  let isTooLate = false;
   const keep = (kept: Buffer[]) => (chunk: Buffer) => {
     bytes += chunk.length;
     if (bytes <= OUTPUT_BYTES_MAX) kept.push(chunk);
@@ -99,6 +112,10 @@ async function runGit(
   const ended = Promise.withResolvers<number>();
   child.on('error', ended.reject);
   child.on('close', (code) => ended.resolve(code ?? 1));
+  const expire = (): void => {
+    isTooLate = child.kill('SIGKILL');
+  };
+  const timer = timeoutMs === undefined ? undefined : setTimeout(expire, timeoutMs);
   // What ssh, an askpass or a credential helper left in the background may hold the pipes open for ever.
   let draining: NodeJS.Timeout | undefined;
   const close = (): void => [child.stdout, child.stderr].forEach((pipe) => pipe.destroy());
@@ -112,12 +129,14 @@ async function runGit(
       code,
       stdout: Buffer.concat(stdout),
       isTooLong: bytes > OUTPUT_BYTES_MAX,
+      isTooLate,
       stderr: withoutCredentials(Buffer.concat(stderr).toString('utf8')),
     };
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
     throw new CommandError('git was not found', 'Install git 2.34 or newer, or put it on the PATH.');
   } finally {
+    clearTimeout(timer);
     clearTimeout(draining);
   }
 }

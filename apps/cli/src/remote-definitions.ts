@@ -1,6 +1,6 @@
 import { DEFINITION_FILE, DEFINITION_PREFIX } from '@sluice/effect-spec';
 import type { Git } from './git.ts';
-import { listRemoteRefs, readRemoteFile, type RemoteRef } from './remote-refs.ts';
+import { fetchRemoteFiles, listRemoteRefs, type RemoteRef } from './remote-refs.ts';
 
 /** A definition's ref on the remote. */
 export interface RemoteDefinition extends RemoteRef {
@@ -21,10 +21,11 @@ export async function listDefinitions(
   return ours.map(({ ref, oid }) => ({ ref, oid, name: ref.slice(DEFINITION_PREFIX.length) }));
 }
 
-/** The text of a definition that was fetched; undefined where its commit holds no `effect.yaml`. */
-export async function readDefinitionFile(
+/** The texts of definitions, in their order; undefined where a commit holds no `effect.yaml`. */
+export async function readDefinitions(
   git: Git,
-  definition: RemoteDefinition,
-): Promise<Buffer | undefined> {
-  return await readRemoteFile(git, definition, DEFINITION_FILE);
+  remote: string,
+  definitions: readonly RemoteDefinition[],
+): Promise<(Buffer | undefined)[]> {
+  return await fetchRemoteFiles(git, remote, definitions, DEFINITION_FILE);
 }

@@ -1,4 +1,5 @@
 import { CommandError } from './command-error.ts';
+import { findObjects, readContents, type CatFile } from './git-objects.ts';
 import { reason, type Git } from './git.ts';
 import { shownRemote } from './without-credentials.ts';
 
@@ -53,9 +54,51 @@ async function otherRemotes(git: Git, remote: string): Promise<string> {
   return `This clone has no remote of that name. Name one with --remote: ${names.slice(0, 5).join(', ')}${names.length > 5 ? ', …' : ''}.`;
 }
 
-/** Brings the objects of refs here, without touching any ref, FETCH_HEAD or the work tree. */
-export async function fetchRemoteRefs(git: Git, remote: string, refs: readonly RemoteRef[]): Promise<void> {
-  if (refs.length === 0) return;
+/** Each batch of what was fetched is read from the clone in far less. */
+const READ_MS_MAX = 30_000;
+/** Nothing that is stored in such a file is near that size. */
+const FILE_BYTES_MAX = 1024 * 1024;
+
+/**
+ * Brings the objects of refs here and reads a file of each, in their order, with a number of processes that does not
+ * grow with theirs; undefined where the commit holds none of that name, or one too large to mean anything.
+ */
+export async function fetchRemoteFiles(
+  git: Git,
+  remote: string,
+  refs: readonly RemoteRef[],
+  file: string,
+): Promise<(Buffer | undefined)[]> {
+  if (refs.length === 0) return [];
+  await fetchRefs(git, remote, refs);
+  const catFile: CatFile = (mode, input) =>
+    git.mustRead(['cat-file', mode], {
+      input,
+      timeoutMs: READ_MS_MAX,
+      // As they were pushed, whatever refs below refs/replace/ say.
+      env: { GIT_NO_REPLACE_OBJECTS: '1' },
+    });
+  const found = await findObjects(
+    catFile,
+    refs.flatMap(({ oid }) => [oid, `${oid}:${file}`]),
+  );
+  const gone = refs.find((_, index) => found[2 * index] === null);
+  if (gone !== undefined) throw new CommandError(`${gone.ref} changed while it was read`, 'Run it again.');
+  const readable = refs.flatMap((_, index) => {
+    const blob = found[2 * index + 1];
+    return blob?.kind === 'blob' && blob.bytes <= FILE_BYTES_MAX ? [{ index, blob }] : [];
+  });
+  const contents = await readContents(
+    catFile,
+    readable.map(({ blob }) => blob),
+  );
+  const files: (Buffer | undefined)[] = refs.map(() => undefined);
+  for (const [at, { index }] of readable.entries()) files[index] = contents[at];
+  return files;
+}
+
+/** Without touching any ref, FETCH_HEAD or the work tree. */
+async function fetchRefs(git: Git, remote: string, refs: readonly RemoteRef[]): Promise<void> {
   await git.must([
     'fetch',
     '--quiet',
@@ -64,22 +107,11 @@ export async function fetchRemoteRefs(git: Git, remote: string, refs: readonly R
     '--no-prune',
     '--no-recurse-submodules',
     '--no-auto-maintenance',
+    // A partial clone would leave the files out, and get them one by one later.
+    '--no-filter',
     '--refmap=',
     '--',
     remote,
     ...refs.map(({ ref }) => ref),
   ]);
-}
-
-/** A file of a ref that was fetched; undefined where its commit holds none of that name. */
-export async function readRemoteFile(
-  git: Git,
-  { ref, oid }: RemoteRef,
-  file: string,
-): Promise<Buffer | undefined> {
-  const { code, stdout } = await git.run(['cat-file', 'blob', `${oid}:${file}`]);
-  if (code === 0) return stdout;
-  const isHere = await git.run(['cat-file', '-e', oid]);
-  if (isHere.code === 0) return undefined;
-  throw new CommandError(`${ref} changed while it was read`, 'Run it again.');
 }

@@ -1,4 +1,4 @@
-import { writeFileSync } from 'node:fs';
+import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { commitFileAt, commitFiles, signingWith, type SigningKey } from '@sluice/testkit';
 import { beforeEach, describe, expect, test } from 'vitest';
@@ -56,6 +56,49 @@ test('from a repository that is new to two members, whose pushes are then taken 
   expect(await remote.clone(['for-each-ref', '--format=%(refname)'])).toBe(
     'refs/heads/main\nrefs/remotes/origin/main',
   );
+});
+
+test('a list of many members takes as many git processes as a list of one', async () => {
+  await begin();
+  const started = join(remote.folder, 'started');
+  const PATH = remote.pathWith('git', `echo "$1" >> ${started}`);
+  const list = async (): Promise<{ members: number; processes: string[] }> => {
+    rmSync(started, { force: true });
+    const { code, stdout } = await remote.cliWith({ PATH }, 'member', 'list');
+    expect(code).toBe(0);
+    const processes = readFileSync(started, 'utf8').trimEnd().split('\n');
+    return { members: stdout.trimEnd().split('\n').length - 1, processes };
+  };
+  const one = await list();
+  expect(one).toMatchObject({ members: 1, processes: expect.arrayContaining(['ls-remote', 'fetch']) });
+  const refs: string[] = [];
+  for (let count = 0; count < 4; count += 1) {
+    const ref = `refs/meta/members/m${count}`;
+    const key = remote.key(`m${count}`);
+    await commitFileAt(remote.clone, ref, 'member.yaml', `role: writer\nkeys: [${key.publicKey}]\n`);
+    refs.push(ref);
+  }
+  await remote.clone(['push', '--quiet', '--signed', 'origin', ...refs]);
+  expect(await list()).toEqual({ members: 5, processes: one.processes });
+});
+
+test('a partial clone fetches members as a whole, and not each by itself', async () => {
+  // Such as a server whose repositories were adopted lets people make.
+  const bare = join(remote.folder, 'bare.git');
+  await remote.clone(['init', '--quiet', '--bare', '--initial-branch=main', bare]);
+  await remote.clone([`--git-dir=${bare}`, 'config', 'uploadpack.allowFilter', 'true']);
+  const refs = ['refs/meta/members/ada', 'refs/meta/members/bob'];
+  for (const [index, { publicKey }] of [ada, bob].entries())
+    await commitFileAt(remote.clone, refs[index]!, 'member.yaml', `role: admin\nkeys: [${publicKey}]\n`);
+  await remote.clone(['push', '--quiet', bare, 'main', ...refs]);
+  const partial = join(remote.folder, 'partial');
+  await remote.clone(['clone', '--quiet', '--filter=blob:none', `file://${bare}`, partial]);
+  const trace = join(remote.folder, 'trace');
+  const PATH = remote.pathWith('git', `cd ${partial}; [ "$1" != cat-file ] || export GIT_TRACE=${trace}`);
+  const { code, stdout } = await remote.cliWith({ PATH }, 'member', 'list');
+  expect([code, stdout]).toEqual([0, expect.stringMatching(/^ada .*\nbob .*\n$/m)]);
+  expect(readFileSync(trace, 'utf8')).toMatch(/built-in: git cat-file --batch\n/);
+  expect(readFileSync(trace, 'utf8')).not.toContain('run_command');
 });
 
 test('a member gets another key and another role, and what else its file says stays', async () => {

@@ -1,6 +1,7 @@
 import {
   CONFIG_REF,
   createPolicy,
+  describeProblems,
   MEMBER_FILE,
   MEMBER_PREFIX,
   parseMember,
@@ -11,7 +12,7 @@ import {
 } from '@sluice/effect-spec';
 import { CommandError } from '../command-error.ts';
 import type { Git } from '../git.ts';
-import { fetchRemoteRefs, listRemoteRefs, readRemoteFile, type RemoteRef } from '../remote-refs.ts';
+import { fetchRemoteFiles, listRemoteRefs, type RemoteRef } from '../remote-refs.ts';
 import { shownRemote } from '../without-credentials.ts';
 
 /** The refs that say who may push what to a repository. */
@@ -60,13 +61,11 @@ export async function readPolicy(
   { config }: Pick<GoverningRefs, 'config'>,
 ): Promise<RemotePolicy> {
   if (config === undefined) return { policy: createPolicy([]), text: null };
-  await fetchRemoteRefs(git, remote, [config]);
-  const text = (await readRemoteFile(git, config, POLICY_FILE)) ?? Buffer.alloc(0);
+  const [text = Buffer.alloc(0)] = await fetchRemoteFiles(git, remote, [config], POLICY_FILE);
   const parsed = parsePolicy(text);
   if ('policy' in parsed) return { policy: parsed.policy, text };
-  const [first] = parsed.problems;
   throw new CommandError(
-    `nobody can push to ${shownRemote(remote)}, since its policy cannot be read: ${POLICY_FILE}:${first?.line}:${first?.column}: ${first?.message}`,
+    `nobody can push to ${shownRemote(remote)}, since its policy cannot be read: ${describeProblems(POLICY_FILE, parsed.problems)}`,
     `An admin of the server has to push a better one to ${CONFIG_REF}.`,
   );
 }
@@ -77,19 +76,12 @@ export async function readMembers(
   remote: string,
   { members }: Pick<GoverningRefs, 'members'>,
 ): Promise<(RemoteMember | BrokenMember)[]> {
-  await fetchRemoteRefs(git, remote, members);
-  const read: (RemoteMember | BrokenMember)[] = [];
-  for (const one of members) {
-    const name = one.ref.slice(MEMBER_PREFIX.length);
-    const text = (await readRemoteFile(git, one, MEMBER_FILE)) ?? Buffer.alloc(0);
+  const texts = await fetchRemoteFiles(git, remote, members, MEMBER_FILE);
+  return members.map(({ ref, oid }, index) => {
+    const name = ref.slice(MEMBER_PREFIX.length);
+    const text = texts[index] ?? Buffer.alloc(0);
     const parsed = parseMember(text);
-    if ('member' in parsed) {
-      read.push({ ...one, name, text, member: parsed.member });
-      continue;
-    }
-    const [first] = parsed.problems;
-    const problem = `${MEMBER_FILE}:${first?.line}:${first?.column}: ${first?.message}`;
-    read.push({ ref: one.ref, name, problem });
-  }
-  return read;
+    if ('member' in parsed) return { ref, oid, name, text, member: parsed.member };
+    return { ref, name, problem: describeProblems(MEMBER_FILE, parsed.problems) };
+  });
 }

@@ -2,6 +2,7 @@ import type { DB } from '@sluice/db';
 import { readObjects, type SmallObject } from '@sluice/ref-store';
 import type { Kysely } from 'kysely';
 import type { Git } from '../git.ts';
+import { findObjects, readContents, type CatFile, type FoundObject } from '../git-objects.ts';
 
 /** What an OID names; all null: it cannot be read. */
 export interface ObjectFacts {
@@ -11,15 +12,6 @@ export interface ObjectFacts {
   /** That commit's tree. */
   tree: string | null;
 }
-
-interface Found {
-  oid: string;
-  kind: string;
-  bytes: number;
-}
-
-const EXPRESSIONS_MAX = 10_000;
-const CONTENT_BYTES_MAX = 8 * 1024 * 1024;
 
 /** Git objects of one repository: those that the database stores, and the rest from the pusher's data folder. */
 export class RepoObjects {
@@ -40,7 +32,8 @@ export class RepoObjects {
       if (object.kind === 'commit') facts.set(oid, { kind: 'commit', commit: oid, tree: treeOf(object) });
     }
     const others = distinct.filter((oid) => !facts.has(oid));
-    const found = await this.#find(
+    const found = await findObjects(
+      this.#catFile,
       others.flatMap((oid) => [oid, `${oid}^{commit}`, `${oid}^{commit}^{tree}`]),
     );
     for (const [index, oid] of others.entries()) {
@@ -60,23 +53,17 @@ export class RepoObjects {
   ): Promise<Map<string, Buffer>> {
     const files = await this.#storedFiles(db, commits, name);
     const others = [...new Set(commits)].filter((oid) => !files.has(oid));
-    const found = await this.#find(others.map((oid) => `${oid}:${name}`));
-    let batch: { commit: string; file: Found }[] = [];
-    let bytes = 0;
-    const flush = async (): Promise<void> => {
-      const contents = await this.#read(batch.map(({ file }) => file));
-      for (const [index, { commit }] of batch.entries()) files.set(commit, contents[index]!);
-      batch = [];
-      bytes = 0;
-    };
+    const found = await findObjects(
+      this.#catFile,
+      others.map((oid) => `${oid}:${name}`),
+    );
+    const readable = new Map<string, FoundObject>();
     for (const [index, commit] of others.entries()) {
-      const file = found[index];
-      if (file?.kind !== 'blob' || file.bytes > bytesMax) continue;
-      if (bytes + file.bytes > CONTENT_BYTES_MAX) await flush();
-      batch.push({ commit, file });
-      bytes += file.bytes;
+      const file = found[index] ?? null;
+      if (file?.kind === 'blob' && file.bytes <= bytesMax) readable.set(commit, file);
     }
-    await flush();
+    const contents = await readContents(this.#catFile, [...readable.values()]);
+    for (const [index, commit] of [...readable.keys()].entries()) files.set(commit, contents[index]!);
     return files;
   }
 
@@ -99,45 +86,15 @@ export class RepoObjects {
     );
   }
 
-  /** Full OIDs with suffixes of this program, never a name from outside. Null: there is no such object. */
-  async #find(expressions: readonly string[]): Promise<(Found | null)[]> {
-    const found: (Found | null)[] = [];
-    for (let at = 0; at < expressions.length; at += EXPRESSIONS_MAX) {
-      const asked = expressions.slice(at, at + EXPRESSIONS_MAX);
-      const output = await this.#catFile('--batch-check', asked);
-      const lines = output.toString('latin1').split('\n');
-      found.push(...asked.map((_, index) => readFound(lines[index] ?? '')));
-    }
-    return found;
-  }
-
-  async #read(objects: readonly Found[]): Promise<Buffer[]> {
-    if (objects.length === 0) return [];
-    const asked = objects.map(({ oid }) => oid);
-    const output = await this.#catFile('--batch', asked);
-    let at = 0;
-    return objects.map(({ oid, kind, bytes }) => {
-      at += `${oid} ${kind} ${bytes}\n`.length;
-      const content = output.subarray(at, at + bytes);
-      at += bytes + 1;
-      return content;
-    });
-  }
-
   /** Nothing if there is no such folder: then no object of it can be read. */
-  async #catFile(mode: '--batch' | '--batch-check', asked: readonly string[]): Promise<Buffer> {
+  readonly #catFile: CatFile = async (mode, input) => {
     const { code, stdout } = await this.#git.run(['--git-dir', this.#gitDir, 'cat-file', mode], {
-      input: `${asked.join('\n')}\n`,
+      input,
       // As they were pushed, whatever refs below refs/replace/ say.
       env: { GIT_NO_REPLACE_OBJECTS: '1' },
     });
     return code === 0 ? stdout : Buffer.alloc(0);
-  }
-}
-
-function readFound(line: string): Found | null {
-  const [, oid, kind, bytes] = /^([0-9a-f]+) (commit|tree|blob|tag) (\d+)$/.exec(line) ?? [];
-  return oid === undefined ? null : { oid, kind: kind!, bytes: Number(bytes) };
+  };
 }
 
 function treeOf({ bytes }: SmallObject): string {
