@@ -113,9 +113,8 @@ test('row 3: the pusher dies when the objects are in place and nothing is commit
 async function untilWaitingForRow(): Promise<void> {
   await vi.waitFor(async () => {
     const { rows } = await sql<{ n: bigint }>`select count(*) as n from pg_stat_activity
-      where datname = current_database() and application_name = 'sluice-pusher' and wait_event_type = 'Lock'`.execute(
-      scene.database.db,
-    );
+      where datname = current_database() and application_name = 'sluice-pusher'
+        and wait_event_type = 'Lock' and wait_event <> 'advisory'`.execute(scene.database.db);
     expect(rows[0]!.n).toBeGreaterThan(0n);
   }, BOUND);
 }
@@ -162,6 +161,23 @@ test('row 5: the connection is lost in COMMIT, which succeeds: the push is found
   const pushing = work.attempt(['push', `${url}/${repoId}.git`, ...REFSPECS]);
   await gate.reached();
   proxy.cut();
+  await gate.open();
+  const { code, stderr } = await pushing;
+  expect([code, stderr]).toEqual([0, expect.stringMatching(/remote: push [0-9a-f]{40}/)]);
+  expect(await rowsOf(repoId)).toEqual(WHOLE);
+});
+
+test('row 5: the same while COMMIT goes on: whoever looks for a first push waits for it', async () => {
+  const { work, repoId } = await makeWork();
+  const { url: databaseUrl } = scene.database;
+  await using proxy = await proxyTo(databaseUrl);
+  await using gate = await closeCommitGate(scene.database.db);
+  const { url } = await scene.start({ DATABASE_URL: proxy.through(databaseUrl) });
+  const pushing = work.attempt(['push', `${url}/${repoId}.git`, ...REFSPECS]);
+  await gate.reached();
+  proxy.cut();
+  // For the row, which the session in COMMIT has made and which nobody else sees yet.
+  await untilWaitingForRow();
   await gate.open();
   const { code, stderr } = await pushing;
   expect([code, stderr]).toEqual([0, expect.stringMatching(/remote: push [0-9a-f]{40}/)]);

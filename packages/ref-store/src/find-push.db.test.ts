@@ -29,15 +29,18 @@ test('a push is found with its edits, in its own repository only', async () => {
 });
 
 test.each([
-  ['commits', true],
-  ['rolls back', false],
-])('while the push is still being written it waits until that %s', async (_how, commits) => {
+  ['a push is still being written', 'commits', false, true],
+  ['a push is still being written', 'rolls back', false, false],
+  ['a first push is still being written', 'commits', true, true],
+  ['a first push is still being written', 'rolls back', true, false],
+])('while %s it waits until that %s', async (_what, _how, isFirst, commits) => {
   const { db } = database;
-  const repoId = `find/unknown-${commits}`;
-  await push(db, { repoId, key, edits: [{ name: 'refs/heads/main', expect: 'any', to: oid(1) }] });
+  const repoId = `find/unknown-${isFirst}-${commits}`;
+  if (!isFirst)
+    await push(db, { repoId, key, edits: [{ name: 'refs/heads/main', expect: 'any', to: oid(1) }] });
   const trx = await db.startTransaction().execute();
   const announced: string[] = [];
-  const repo = await lockRepo(trx, { repoId });
+  const repo = await lockRepo(trx, { repoId, create: { objectFormat: 'sha1' } });
   const edits = [{ name: 'refs/heads/main', expect: 'any', to: oid(2) }];
   const outcome = await commitPush(trx, {
     repo: repo!,
@@ -62,6 +65,8 @@ test.each([
   if (commits) await trx.commit().execute();
   else await trx.rollback().execute();
   const found = await finding;
-  if (commits) expect(found).toMatchObject({ pushId: announced[0], seq: 2n });
+  if (commits) expect(found).toMatchObject({ pushId: announced[0], seq: isFirst ? 1n : 2n });
   else expect(found).toBeUndefined();
+  const there = await db.selectFrom('repo').select('repo_id').where('repo_id', '=', repoId).execute();
+  expect(there).toHaveLength(isFirst && !commits ? 0 : 1);
 });

@@ -1,5 +1,6 @@
-import { dateOf, type DB, instant } from '@sluice/db';
+import { dateOf, type DB, inBoundedTransaction, instant } from '@sluice/db';
 import { sql, type Kysely } from 'kysely';
+import { lockRepo } from './lock-repo.ts';
 import type { Oid } from './oid.ts';
 import type { AppliedEdit } from './ref-edit.ts';
 
@@ -18,14 +19,22 @@ export interface FoundPush {
 
 /**
  * The push with this id, or undefined: then it was not accepted and never will be. Waits for a transaction that is
- * still writing to the repository, so the answer is final even right after a connection was lost during COMMIT.
+ * still writing to the repository, or making it, so the answer is final even right after a connection was lost during COMMIT.
+ * `db` is no transaction.
  */
 export async function findPush(
   db: Kysely<DB>,
   { repoId, pushId }: { repoId: string; pushId: Oid },
 ): Promise<FoundPush | undefined> {
   // A statement of its own: the next one then has a snapshot that is newer than the lock.
-  await db.selectFrom('repo').select('repo_id').where('repo_id', '=', repoId).forShare().execute();
+  const locked = await db
+    .selectFrom('repo')
+    .select('repo_id')
+    .where('repo_id', '=', repoId)
+    .forShare()
+    .executeTakeFirst();
+  // A first push makes the row that others wait for, and they do not see it before it is committed.
+  if (locked === undefined) await untilNobodyMakes(db, repoId);
   const row = await db
     .selectFrom('op_record')
     .select([
@@ -55,4 +64,17 @@ export async function findPush(
     createdAt: dateOf(row.created_at),
     applied: edits.map((edit) => ({ name: edit.name, oldOid: edit.old_oid, newOid: edit.new_oid })),
   };
+}
+
+/** Waits for whoever is making the repository, by making it, which is taken back. */
+async function untilNobodyMakes(db: Kysely<DB>, repoId: string): Promise<void> {
+  const takenBack = new Error('never committed');
+  try {
+    await inBoundedTransaction(db, async (trx) => {
+      await lockRepo(trx, { repoId, create: { objectFormat: 'sha1' } });
+      throw takenBack;
+    });
+  } catch (error) {
+    if (error !== takenBack) throw error;
+  }
 }
