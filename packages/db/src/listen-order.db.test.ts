@@ -4,6 +4,8 @@ import { expect, test, vi } from 'vitest';
 import { CHANNELS, listen } from './listen.ts';
 
 const database = useTestDatabase();
+/** The last one it listens on. */
+const OTHER = 'sluice_other';
 const WAIT = { timeout: 20_000, interval: 20 };
 
 const killListener = () =>
@@ -15,11 +17,11 @@ test('it listens before it says so, each time: what is sent from then on is hear
   const sent: Promise<unknown>[] = [];
   await using _ = listen({
     connectionString: database.url,
-    channels: [CHANNELS.effects, CHANNELS.refs],
+    channels: [CHANNELS.effects, OTHER],
     onNotification: (_channel, payload) => heard.push(payload),
     onReady: () => {
       const count = sent.length + 1;
-      sent.push(sql`select pg_notify(${CHANNELS.refs}, ${`at ready ${count}`})`.execute(database.db));
+      sent.push(sql`select pg_notify(${OTHER}, ${`at ready ${count}`})`.execute(database.db));
     },
   });
   const expected: string[] = [];

@@ -14,7 +14,7 @@ test('hears notifications, and again after its connection was terminated', async
   let readied = 0;
   await using _ = listen({
     connectionString: database.url,
-    channels: [CHANNELS.effects, CHANNELS.refs],
+    channels: ['sluice_other', CHANNELS.effects],
     onNotification: (channel, payload) => heard.push(`${channel} ${payload}`),
     onReady: () => (readied += 1),
   });

@@ -5,8 +5,6 @@ import pg from 'pg';
 export const CHANNELS = {
   /** Work for a sleeping dispatcher; payload `<effect id> <repo id>`. */
   effects: 'sluice_effects',
-  /** A repository's refs changed; payload: its repo id. */
-  refs: 'sluice_refs',
 } as const;
 
 export interface ListenOptions {

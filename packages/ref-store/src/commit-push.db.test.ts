@@ -277,6 +277,28 @@ test('a certificate is accepted once per repository', async () => {
   ).toMatchObject({ status: 'committed' });
 });
 
+test('a certificate of 2 MiB is kept as an object; of a larger one only its name is', async () => {
+  const { db } = database;
+  const repoId = 'certificate/large';
+  for (const [index, bytes] of [2_097_152, 2_097_153].entries()) {
+    const certificate = Buffer.alloc(bytes);
+    const edits = [set('refs/heads/main', oid(index + 1))];
+    expect(await push(db, { repoId, key, edits, certificate })).toMatchObject({ status: 'committed' });
+  }
+  const named = await db
+    .selectFrom('op_record')
+    .leftJoin('small_object', (join) =>
+      join
+        .onRef('small_object.repo_id', '=', 'op_record.repo_id')
+        .onRef('small_object.oid', '=', 'op_record.cert_oid'),
+    )
+    .select((eb) => sql<number | null>`length(${eb.ref('small_object.bytes')})`.as('bytes'))
+    .where('op_record.repo_id', '=', repoId)
+    .orderBy('op_record.seq')
+    .execute();
+  expect(named).toEqual([{ bytes: 2_097_152 }, { bytes: null }]);
+});
+
 test('10,000 edits take as many statements as one', async () => {
   const repoId = 'many/edits';
   const counter = countStatements(database.db);

@@ -8,15 +8,8 @@ export { iteratePushes, type LoggedPush } from './iterate-pushes.ts';
 export { iterateRepos, type KnownRepo } from './iterate-repos.ts';
 export { lockForPush, type LockedForPush } from './lock-for-push.ts';
 export { lockRepo, type LockedRepo, type LockRepoOptions } from './lock-repo.ts';
-export { formatOf, isOid, zeroOid, type ObjectFormat, type Oid } from './oid.ts';
-export {
-  buildOpRecord,
-  encodeEdits,
-  type GitObject,
-  type OpRecord,
-  type OpRecordInput,
-} from './op-record.ts';
-export { promoteObjects } from './promote-objects.ts';
+export { formatOf, zeroOid, type ObjectFormat, type Oid } from './oid.ts';
+export { encodeEdits } from './op-record.ts';
 export { readKeptOids, type KeptOids, type ReadKeptOidsOptions } from './read-kept-oids.ts';
 export { checkPushOption } from './push-option.ts';
 export { readObjects, type SmallObject } from './read-objects.ts';
@@ -30,7 +23,7 @@ export {
   type RefRow,
 } from './read-refs.ts';
 export { readRefsSince, type RefChange } from './read-refs-since.ts';
-export { readRepo, refsVersion, type RepoState } from './read-repo.ts';
+export { readRepo, type RepoState } from './read-repo.ts';
 export type { AppliedEdit, RefEdit, Refusal } from './ref-edit.ts';
 export {
   readServerKeys,
@@ -39,11 +32,8 @@ export {
   type RegisteredKey,
 } from './register-server-key.ts';
 export { loadServerKey, type ServerKey } from './server-key.ts';
-export { OBJECT_BYTES_MAX, stageObjects } from './stage-objects.ts';
 export { sshKeygenVerifies } from './ssh-keygen.ts';
-export { sweepStaged } from './sweep-staged.ts';
 export { NOTES, repoFolder } from './repo-folder.ts';
 export { requestOf } from './read-op-record.ts';
 export { verifyLog, type LogCheck, type VerifyLogOptions } from './verify-log.ts';
 export { verifyOpRecord, type OpRecordCheck } from './verify-op-record.ts';
-export { watchRefs, type WatchRefsOptions } from './watch-refs.ts';

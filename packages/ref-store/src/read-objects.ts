@@ -11,8 +11,8 @@ export interface SmallObject {
 }
 
 /**
- * The stored objects among those asked for, staged ones included. Each is hashed again, so what is returned is what
- * the id names; one that is damaged counts as not stored.
+ * The stored objects among those asked for. Each is hashed again, so what is returned is what the id names; one that is
+ * damaged counts as not stored.
  */
 export async function readObjects(
   db: Kysely<DB>,

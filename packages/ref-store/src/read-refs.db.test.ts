@@ -3,7 +3,7 @@ import { sql } from 'kysely';
 import { beforeAll, expect, test } from 'vitest';
 import { newKey, oid, push } from '../test/push-fixture.ts';
 import { iterateRefs, readRefs, type RefRow } from './read-refs.ts';
-import { readRepo, refsVersion } from './read-repo.ts';
+import { readRepo } from './read-repo.ts';
 
 const database = useTestDatabase();
 
@@ -103,7 +103,7 @@ test('more refs than one page are iterated, each once, and a push in between is 
   }
   expect(seen.map((ref) => ref.name)).toEqual(names);
   expect(await readRefs(db, repoId)).toHaveLength(names.length - 1);
-  expect(await refsVersion(db, repoId)).toBe(2n);
+  expect(await readRepo(db, repoId)).toMatchObject({ refsVersion: 2n });
 });
 
 test('iteration that ends early, or inside a transaction, leaves no transaction open', async () => {
@@ -124,7 +124,6 @@ test('iteration that ends early, or inside a transaction, leaves no transaction 
   expect(open.rows).toEqual([{ count: 0n }]);
 });
 
-test('the version of a repository that does not exist is undefined', async () => {
-  expect(await refsVersion(database.db, 'no/such')).toBeUndefined();
+test('a repository that does not exist is undefined', async () => {
   expect(await readRepo(database.db, 'no/such')).toBeUndefined();
 });

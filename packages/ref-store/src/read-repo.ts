@@ -7,19 +7,24 @@ export interface RepoState {
   readonly objectFormat: ObjectFormat;
   /** The branch a clone checks out; it may have been deleted since. */
   readonly headRef: string;
+  /** How many pushes changed the refs so far. */
   readonly refsVersion: bigint;
   readonly opSeq: bigint;
   readonly opTip: Oid | null;
 }
 
-/** What a `bigint` arrives as is for the caller's pool to say; a text arrives as it is. */
-const refsVersionText = sql<string>`refs_version::text`.as('refs_version');
-
 /** A repository's state without a lock, or undefined if it does not exist. */
 export async function readRepo(db: Kysely<DB>, repoId: string): Promise<RepoState | undefined> {
   const row = await db
     .selectFrom('repo')
-    .select(['object_format', 'head_ref', refsVersionText, sql<string>`op_seq::text`.as('op_seq'), 'op_tip'])
+    .select([
+      'object_format',
+      'head_ref',
+      // What a `bigint` arrives as is for the caller's pool to say; a text arrives as it is.
+      sql<string>`refs_version::text`.as('refs_version'),
+      sql<string>`op_seq::text`.as('op_seq'),
+      'op_tip',
+    ])
     .modifyFront(PREPARED)
     .where('repo_id', '=', repoId)
     .executeTakeFirst();
@@ -31,14 +36,4 @@ export async function readRepo(db: Kysely<DB>, repoId: string): Promise<RepoStat
     opSeq: BigInt(row.op_seq),
     opTip: row.op_tip,
   };
-}
-
-/** How many pushes changed the repository's refs so far, or undefined if it does not exist: the stamp of a ref cache. */
-export async function refsVersion(db: Kysely<DB>, repoId: string): Promise<bigint | undefined> {
-  const row = await db
-    .selectFrom('repo')
-    .select(refsVersionText)
-    .where('repo_id', '=', repoId)
-    .executeTakeFirst();
-  return row === undefined ? undefined : BigInt(row.refs_version);
 }

@@ -1,9 +1,11 @@
-import { CHANNELS, PREPARED, SluiceError, table, type DB } from '@sluice/db';
+import { PREPARED, SluiceError, table, type DB } from '@sluice/db';
 import { sql, type Transaction } from 'kysely';
 import type { LockedRepo } from './lock-repo.ts';
 import type { OpRecord } from './op-record.ts';
 import type { AppliedEdit } from './ref-edit.ts';
-import { OBJECT_BYTES_MAX } from './stage-objects.ts';
+
+/** Most bytes of a small object: 2 MiB, as the table's CHECK `small_object_is_small` says. */
+const OBJECT_BYTES_MAX = 2_097_152;
 
 export interface PushToWrite {
   repo: LockedRepo;
@@ -44,14 +46,14 @@ export async function writePush(
       insert into ${table('reflog')} (repo_id, push_id, name, old_oid, new_oid)
       select ${repoId}, ${record.pushId}, name, old_oid, new_oid from edit order by position
     ), kept as (
-      insert into ${table('small_object')} as kept (repo_id, oid, kind, bytes, promoted_at)
+      insert into ${table('small_object')} (repo_id, oid, kind, bytes, promoted_at)
       select ${repoId}, oid, kind, bytes, now()
       from unnest(
         ${objects.map((object) => object.oid)}::text[],
         ${objects.map((object) => object.kind)}::text[],
         ${objects.map((object) => object.bytes)}::bytea[]
       ) as given (oid, kind, bytes)
-      on conflict (repo_id, oid) do update set promoted_at = excluded.promoted_at where kept.promoted_at is null
+      on conflict (repo_id, oid) do nothing
     )
     update ${table('repo')}
     set refs_version = refs_version + 1,
@@ -66,7 +68,7 @@ export async function writePush(
         else ${firstBranch(repo, applied)}
       end
     where repo_id = ${repoId} and op_seq = ${opSeq}
-    returning refs_version::text, pg_notify(${CHANNELS.refs}, repo_id)`.execute(trx);
+    returning refs_version::text`.execute(trx);
   const row = rows[0];
   if (row === undefined) {
     throw new SluiceError(
