@@ -7,7 +7,7 @@ import { BoundedCalls } from './bounded-calls.ts';
 import type { Clock } from './clock.ts';
 import type { DispatchEvent } from './dispatch-event.ts';
 
-/** After an outage everyone is late: give the others this many beats before judging them dead. */
+/** After an outage everyone is late: give the others this many beats before judging them dead; so does who is new. */
 const SETTLE_BEATS = 2;
 const CALL_BOUND_MS = 5_000;
 
@@ -62,6 +62,8 @@ export class Lease {
   /** Registers, and throws if that fails; beats from then on. */
   async begin(): Promise<void> {
     await this.#register();
+    // Nobody knows what was before: an outage may have ended in this moment.
+    this.#troubleAt = this.#clock.now();
     this.#beating = this.#beat();
   }
 

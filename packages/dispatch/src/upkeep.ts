@@ -126,12 +126,14 @@ export class Upkeep {
   }
 
   async #requeueStale(): Promise<void> {
-    if (!this.#mayJudge()) return;
     const askedAt = this.#clock.now();
     const count = await dispatcherRequeueStale(this.#db, {
       olderThanMs: UNREGISTERED_CLAIM_MS,
-      agesFrom: (databaseMs) =>
-        this.#leaps.countsFrom(databaseMs, { askedAt, answeredAt: this.#clock.now() }),
+      agesFrom: (databaseMs) => {
+        // Seen also while it may not judge, when nothing is old: a leap in that time would look like age afterwards.
+        const from = this.#leaps.countsFrom(databaseMs, { askedAt, answeredAt: this.#clock.now() });
+        return this.#mayJudge() ? from : databaseMs;
+      },
     });
     if (count > 0) this.#emit({ name: 'stale_requeued', count });
   }

@@ -1,5 +1,6 @@
-import { dispatcherRequeueStale } from '@sluice/queue-core/dispatcher';
+import { heartbeat, registerDispatcher } from '@sluice/queue-core/dispatcher';
 import { useTestDatabase } from '@sluice/testkit';
+import { sql } from 'kysely';
 import { expect, test } from 'vitest';
 import { systemClock } from '../src/clock.ts';
 import { enqueue, PASS, useDispatchers } from './dispatchers.ts';
@@ -23,6 +24,22 @@ function stoppedHeart() {
     },
   };
   return { clock, beatMs: BEAT_MS, resume: () => resume.abort() };
+}
+
+/** An effect, with an open claim on it. */
+async function claimed(repoId: string, claimant: string): Promise<void> {
+  const { db } = database;
+  const { effect_id } = await db
+    .insertInto('effect_queue')
+    .values({ repo_id: repoId, payload: '' })
+    .returning('effect_id')
+    .executeTakeFirstOrThrow();
+  await db.insertInto('effect_claim').values({ repo_id: repoId, effect_id, attempt: 1, claimant }).execute();
+}
+
+async function claimants(): Promise<string[]> {
+  const rows = await database.db.selectFrom('effect_claim').select('claimant').orderBy('effect_id').execute();
+  return rows.map(({ claimant }) => claimant);
 }
 
 test('a dispatcher whose heart stopped loses its claims; another runs them as attempt 2; the first cannot complete', async () => {
@@ -106,35 +123,58 @@ test('a live heartbeat protects a claim, however long it runs', async () => {
       await mayEnd.promise;
       return PASS;
     },
-    { beatMs: 100 },
+    { beatMs: 100, pollMs: 600_000 },
   );
   await until('it runs', () => first.stats.running === 1);
+  // For the second to take back, so that it is seen to judge; nobody may run it.
+  await db.insertInto('repo').values({ repo_id: 'b', paused_at: new Date() }).execute();
+  await claimed('b', 'gone');
   await db
     .updateTable('effect_claim')
     .set({ claimed_at: new Date(0) })
     .execute();
-  expect(await dispatcherRequeueStale(db, { olderThanMs: 0 })).toBe(0);
   const second = await start(() => Promise.resolve(PASS), { pollMs: 20 });
+  await until('the second judges', () => second.of('stale_requeued').length > 0);
+  expect(second.of('stale_requeued')).toEqual([{ name: 'stale_requeued', count: 1 }]);
   await second.idle();
   expect(second.stats.claimed).toBe(0);
   mayEnd.resolve();
-  await first.idle();
-  expect(first.stats).toMatchObject({ completed: 1, stale: 0 });
+  await until('it ends', () => first.stats.completed === 1);
+  expect(first.stats.stale).toBe(0);
+});
+
+test('a dispatcher that has just started judges nobody: after an outage it may come before the beats of the others', async () => {
+  const { db } = database;
+  const process = { host: 'other', pid: 1, slots: 1, leaseMs: 20_000 };
+  const [late, dead] = [await registerDispatcher(db, process), await registerDispatcher(db, process)];
+  await claimed('late', late);
+  await claimed('dead', dead);
+  await sql`update sluice.dispatcher set heartbeat_at = clock_timestamp() - interval '21 s'`.execute(db);
+  let aheadMs = 0;
+  const clock = { ...systemClock, now: () => systemClock.now() + aheadMs };
+  const beatMs = 600_000;
+  const repos: string[] = [];
+  const fresh = await start(
+    ({ repoId }) => {
+      repos.push(repoId);
+      return Promise.resolve(PASS);
+    },
+    { clock, beatMs, leaseMs: 2 * beatMs },
+  );
+  // Begun at the end of its first round, in which it would have judged.
+  await until('that is over', () => fresh.of('partitions_maintained').length > 0);
+  expect(await claimants()).toEqual([late, dead]);
+  expect(await heartbeat(db, late)).toBe('alive');
+  aheadMs = 2 * beatMs;
+  await until('it has taken the claims of the one that never came back', () => fresh.stats.completed === 1);
+  expect(repos).toEqual(['dead']);
+  expect(await claimants()).toEqual([late]);
 });
 
 test('claims whose answer was lost are handed back', async () => {
   const { db } = database;
   const dispatcher = await start(() => Promise.resolve(PASS));
-  const { effect_id } = await db
-    .insertInto('effect_queue')
-    .values({ repo_id: 'a', payload: '' })
-    .returning('effect_id')
-    .executeTakeFirstOrThrow();
-  await db
-    .insertInto('effect_claim')
-    .values({ repo_id: 'a', effect_id, attempt: 1, claimant: dispatcher.dispatcherId })
-    .onConflict((conflict) => conflict.doNothing())
-    .execute();
+  await claimed('a', dispatcher.dispatcherId);
   await until('it is run after all', () => dispatcher.stats.completed === 1);
   const row = await db.selectFrom('effect_history').select(['state', 'attempts']).executeTakeFirst();
   expect(row).toEqual({ state: 'done', attempts: 1 });
