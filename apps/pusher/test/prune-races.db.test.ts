@@ -4,10 +4,11 @@ import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'nod
 import { join } from 'node:path';
 import type { DB } from '@sluice/db';
 import { commitFiles, gitIn, type Git } from '@sluice/testkit';
-import type { ControlledTransaction } from 'kysely';
+import type { ControlledTransaction, KyselyPlugin } from 'kysely';
 import { expect, test, vi } from 'vitest';
 import { closeCommitGate } from './commit-gate.ts';
 import { BOUND, kill, REFSPECS, useCrashScene, type PusherProcess } from './crash-scene.ts';
+import { packOf } from './pack-of.ts';
 import { addGarbage, agePacks, expectWhole, has, maintain, packsOf, untilWaiting } from './prune-scene.ts';
 import { EMPTY_PACK, preamble, reportOf, sendPush } from './raw-push.ts';
 
@@ -42,6 +43,10 @@ async function lockRepo(repoId: string): Promise<ControlledTransaction<DB>> {
   const lock = await scene.database.db.startTransaction().execute();
   await lock.selectFrom('repo').select('repo_id').where('repo_id', '=', repoId).forUpdate().execute();
   return lock;
+}
+
+function hiddenOf(folder: string): string[] {
+  return readdirSync(join(folder, 'objects/pack')).filter((name) => name.endsWith('.sluice-hidden'));
 }
 
 const PRUNED = { prune: { packs: expect.anything() } };
@@ -116,6 +121,41 @@ test('row 13: a push that names an object first keeps it', async () => {
   await expectWhole(folder);
 });
 
+test('row 13: a pack that is just being taken out is pushed once more: what is new stays', async () => {
+  const { remote, work, repoId, folder } = await pushed();
+  const next = await commitFiles(work, { 'a.txt': 'next' });
+  const pack = await packOf(work, next);
+  // As a push leaves it whose refs were refused last of all.
+  await gitIn(folder)(['index-pack', '--stdin', '--fix-thin'], { input: pack });
+  agePacks(folder, OLD_DAYS);
+  const hidden = Promise.withResolvers<void>();
+  const deletion = Promise.withResolvers<void>();
+  const holdDeletion: KyselyPlugin = {
+    transformQuery: ({ node }) => node,
+    async transformResult({ result }) {
+      // The last answer that a prune waits for before it deletes.
+      if (hiddenOf(folder).length > 0) {
+        hidden.resolve();
+        await deletion.promise;
+      }
+      return result;
+    },
+  };
+  const pruning = maintain(scene, repoId, { db: scene.database.db.withPlugin(holdDeletion) });
+  await hidden.promise;
+  expect(await has(folder, next)).toBe(false);
+  const pushing = sendPush(
+    remote,
+    Buffer.concat([preamble([{ new: next, name: 'refs/heads/again' }]), pack]),
+  );
+  await untilWaiting(scene, 1);
+  deletion.resolve();
+  expect(await pruning).toMatchObject(PRUNED);
+  expect(reportOf(await pushing)).toContain('ok refs/heads/again');
+  expect(await has(folder, next)).toBe(true);
+  await expectWhole(folder);
+});
+
 /** The next pusher finds everything, maintains the repository, and it is served. */
 async function expectRecovery(
   { repoId, folder, work }: Pushed,
@@ -127,7 +167,7 @@ async function expectRecovery(
   await untilQuiet();
   expect(next.app.output()).not.toContain('maintenance_failed');
   await expectWhole(folder);
-  expect(readdirSync(join(folder, 'objects/pack')).filter((name) => name.includes('hidden'))).toEqual([]);
+  expect(hiddenOf(folder)).toEqual([]);
   const remote = `${next.url}/${repoId}.git`;
   const cloned = await gitIn(scene.folder).attempt(['clone', '--quiet', remote, 'clone']);
   expect(cloned.code, next.app.output()).toBe(0);
@@ -159,9 +199,8 @@ test('the pusher dies when packs are hidden and not deleted: the next one shows 
   const stamp = join(folder, 'sluice-pruned');
   expect(spawnSync('mkfifo', [stamp]).status).toBe(0);
   await lock.rollback().execute();
-  const hidden = (): string[] =>
-    readdirSync(join(folder, 'objects/pack')).filter((name) => name.endsWith('.sluice-hidden'));
-  await vi.waitFor(() => expect(hidden()).toHaveLength(2), BOUND);
+  const hiddenPacks = (): string[] => hiddenOf(folder).filter((name) => name.includes('.pack.'));
+  await vi.waitFor(() => expect(hiddenPacks()).toHaveLength(2), BOUND);
   expect(await has(folder, garbage)).toBe(false);
   await kill(first);
   rmSync(stamp);
