@@ -32,8 +32,9 @@ function readBoot(): string | null {
 
 const FILE = 'packed-refs';
 const HEADER_BYTES_MAX = 2048;
-// `sorted` only: with `peeled`, git would believe that a tag without a peeled line is no tag.
-const HEADER = /^# pack-refs with: sorted (sluice=\S+) view=(all|no-results) boot=(\S+) \n/;
+// `sorted` only: with `peeled`, git would believe that a tag without a peeled line is no tag. The name of a branch, which
+// is in the stamp, has no ASCII space, but it may have other ones, such as U+00A0.
+const HEADER = /^# pack-refs with: sorted (sluice=[^ \n]+) view=(all|no-results) boot=(\S+) \n/;
 
 function encodeHeader({ stamp, view, boot }: PackedRefsHeader): Buffer {
   return Buffer.from(`# pack-refs with: sorted ${stamp} view=${view} boot=${boot ?? 'any'} \n`);

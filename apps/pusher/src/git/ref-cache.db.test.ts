@@ -87,6 +87,18 @@ test('a cache that is behind gets what the log says has changed, and reads no re
   expect((await refresh(undefined, newCache())).refs).toHaveLength(7);
 });
 
+test('a default branch is known again whatever its name: there are other spaces than the one git refuses', async () => {
+  const branch = `refs/heads/a\u{a0}b\u{3000}${'\u{a0}'.repeat(500)}`;
+  await push(set(branch, 1));
+  await refresh();
+  expect(await refresh()).toMatchObject({ refs: [`${oid(1)} ${branch}`], asked: 1 });
+  await refresh('all');
+  await push(set('refs/heads/c', 1));
+  const { refs, asked, gitDir } = await refresh('all', newCache());
+  expect([refs, asked]).toEqual([[`${oid(1)} ${branch}`, `${oid(1)} refs/heads/c`], 2]);
+  expect(readFileSync(join(gitDir, 'HEAD'), 'utf8')).toBe(`ref: ${branch}\n`);
+});
+
 test('git reads what is written, in both places', async () => {
   await push(set('refs/heads/trunk', 1), set(RESULT, 1));
   const { gitDir } = await refresh();
