@@ -1,3 +1,4 @@
+import { inspect } from 'node:util';
 import type { Outcome } from '@sluice/queue-core/dispatcher';
 
 /** How one run of an effect ended. */
@@ -21,4 +22,35 @@ export interface RunContext {
    * closed claim takes no output. Never rejects, and returns soon even if the database does not answer.
    */
   flush: () => Promise<void>;
+}
+
+const OUTCOMES: Record<Outcome, true> = { pass: true, fail: true, timeout: true, remote: true };
+
+/** What a run returned, if it is a result: without types it may be anything. Otherwise a failure that says so. */
+export function checkedResult(returned: unknown): RunResult {
+  if (isRunResult(returned)) return returned;
+  const got = inspect(returned, { depth: 1, breakLength: Infinity, maxStringLength: 100 });
+  return {
+    status: isPoison(returned) ? 'poison' : 'error',
+    message: `run: expected a result such as { status: 'done', outcome: 'pass' } or { status: 'error', message: 'why' }, got ${got}. Return one on every path.`,
+  };
+}
+
+function isRunResult(value: unknown): value is RunResult {
+  if (typeof value !== 'object' || value === null) return false;
+  const { status, outcome, reason, resultRef, message } = value as Record<string, unknown>;
+  if (status === 'done') return isOutcome(outcome) && isTextOrAbsent(reason) && isTextOrAbsent(resultRef);
+  return status === 'settled' || ((status === 'error' || status === 'poison') && typeof message === 'string');
+}
+
+function isOutcome(value: unknown): boolean {
+  return typeof value === 'string' && Object.hasOwn(OUTCOMES, value);
+}
+
+function isTextOrAbsent(value: unknown): boolean {
+  return value === undefined || typeof value === 'string';
+}
+
+function isPoison(value: unknown): boolean {
+  return (value as { status?: unknown } | null | undefined)?.status === 'poison';
 }

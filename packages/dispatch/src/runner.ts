@@ -6,7 +6,7 @@ import type { Clock } from './clock.ts';
 import type { DispatchEvent } from './dispatch-event.ts';
 import { LogWriter } from './log-writer.ts';
 import { Run, type AbortCause } from './run.ts';
-import type { RunContext, RunResult } from './run-result.ts';
+import { checkedResult, type RunContext, type RunResult } from './run-result.ts';
 import { describeError } from './storable-text.ts';
 
 /** Statements that store output of whatever runs, at once; the ones that were given up and are not answered included. */
@@ -95,7 +95,7 @@ export class Runner {
         log: write,
         flush,
       };
-      result = await this.#run(effect, context);
+      result = checkedResult(await this.#run(effect, context));
     } catch (error) {
       result = { status: 'error', message: describeError(error) };
     }

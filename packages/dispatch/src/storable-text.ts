@@ -1,3 +1,5 @@
+import { inspect } from 'node:util';
+
 /** Longest reason or error that is stored, in UTF-16 units; the log has the rest. */
 const TEXT_MAX = 4_000;
 
@@ -9,6 +11,8 @@ export function storableText(text: string): string {
 
 /** What was thrown, as one storable text; never empty. */
 export function describeError(error: unknown): string {
-  const text = error instanceof Error ? error.message : String(error);
+  const message: unknown = error instanceof Error ? error.message : error;
+  // Not String, which throws for an object without a prototype.
+  const text = typeof message === 'string' ? message : inspect(message);
   return storableText(text === '' ? 'an error without a message' : text);
 }

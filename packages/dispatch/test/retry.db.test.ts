@@ -1,5 +1,6 @@
 import { useTestDatabase } from '@sluice/testkit';
 import { expect, test } from 'vitest';
+import type { RunResult } from '../src/index.ts';
 import { enqueue, PASS, useDispatchers } from './dispatchers.ts';
 import { until } from './until.ts';
 
@@ -38,6 +39,23 @@ test('what a run throws is an error, with a text that can be stored', async () =
   });
   await until('the second attempt is done', () => dispatcher.stats.completed === 1);
   expect(dispatcher.stats.retried).toBe(1);
+});
+
+test('whatever a run throws becomes the reason', async () => {
+  const { db } = database;
+  await enqueue(db, ['a'], 4, { maxAttempts: 1 });
+  const thrown: unknown[] = [new Error(''), { code: 5 }, Object.create(null), undefined];
+  const dispatcher = await start(() => {
+    throw thrown.shift();
+  });
+  await until('all are dead', () => dispatcher.stats.dead === 4);
+  const rows = await db.selectFrom('effect_history').select('reason').orderBy('effect_id').execute();
+  expect(rows.map(({ reason }) => reason)).toEqual([
+    'an error without a message',
+    '{ code: 5 }',
+    '[Object: null prototype] {}',
+    'undefined',
+  ]);
 });
 
 test('a poison payload is dead at once', async () => {
@@ -88,4 +106,18 @@ test("failing effects do not keep a repo's other effects waiting", async () => {
   );
   await until('all good ones are done', () => dispatcher.stats.completed === 10);
   expect(dispatcher.stats.dead).toBe(0);
+});
+
+test('a run that returns no result is an error that says so', async () => {
+  const { db } = database;
+  await enqueue(db, ['a'], 2, { maxAttempts: 1 });
+  // What a program without types may do.
+  const given: unknown[] = [undefined, { status: 'error' }];
+  const dispatcher = await start(() => Promise.resolve(given.shift() as RunResult));
+  await until('both are dead', () => dispatcher.stats.dead === 2);
+  const rows = await db.selectFrom('effect_history').select('reason').orderBy('effect_id').execute();
+  expect(rows.map(({ reason }) => reason!.replace(/.*, got /, ''))).toEqual([
+    'undefined. Return one on every path.',
+    "{ status: 'error' }. Return one on every path.",
+  ]);
 });
