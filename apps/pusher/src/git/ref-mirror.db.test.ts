@@ -102,6 +102,16 @@ test('many who ask at once for refs that are not known share one look at all of 
   expect(statements.filter((statement) => statement.startsWith('declare'))).toHaveLength(1);
 });
 
+test('many who ask at once after a push share one copy of what it changed', async () => {
+  await push(set('refs/heads/a', 1));
+  const refs = new RefMirror(db);
+  await refs.read(repoId);
+  await push(set('refs/heads/b', 2));
+  const found = await Promise.all(Array.from({ length: 10 }, () => refs.read(repoId)));
+  expect(found[0]?.lines.toString()).toBe(`${oid(1)} refs/heads/a\n${oid(2)} refs/heads/b\n`);
+  expect(new Set(found.map((one) => one?.lines)).size).toBe(1);
+});
+
 test('what does not fit into memory is read again', async () => {
   const refs = new RefMirror(db, 2 * 1024);
   await push(set('refs/heads/a', 1));

@@ -1,6 +1,6 @@
 import type { DB } from '@sluice/db';
 import { MEMBER_PREFIX, RESULT_PREFIX } from '@sluice/effect-spec';
-import { readRefsSince } from '@sluice/ref-store';
+import { readRefsSince, type RepoState } from '@sluice/ref-store';
 import type { Kysely } from 'kysely';
 import { KeyedTurns } from '../keyed-turns.ts';
 import { changeRefs } from './packed-refs.ts';
@@ -42,12 +42,11 @@ export class RefMirror {
     const found = await this.#catchUp(repoId, known);
     if (found === undefined) return undefined;
     const { current, hasMembers } = found;
-    if (current !== null) this.#keep(repoId, current);
     const refs = current ?? (await this.#turns.run(repoId, () => this.#readInTurn(repoId, known)));
     return refs === undefined ? undefined : { ...refs, hasMembers };
   }
 
-  /** What is known with what changed since; `current` is null where the log does not tell. */
+  /** What is known with what changed since, which is kept; `current` is null where the log does not tell. */
   async #catchUp(
     repoId: string,
     known: RefLines | undefined,
@@ -60,10 +59,15 @@ export class RefMirror {
     });
     if (found === undefined) return undefined;
     const { state, isFound: hasMembers, changes } = found;
-    const current =
-      known === undefined || changes === null
-        ? null
-        : { state, lines: changeRefs(known.lines, state.objectFormat, changes) };
+    if (known === undefined || changes === null) return { current: null, hasMembers };
+    const latest = this.#known.get(repoId);
+    // Of many who ask at once after a push, the first copies the lines.
+    const lines =
+      latest !== undefined && isSame(latest.state, state)
+        ? latest.lines
+        : changeRefs(known.lines, state.objectFormat, changes);
+    const current = { state, lines };
+    this.#keep(repoId, current);
     return { current, hasMembers };
   }
 
@@ -71,7 +75,9 @@ export class RefMirror {
   async #readInTurn(repoId: string, known: RefLines | undefined): Promise<RefLines | undefined> {
     const later = this.#known.get(repoId);
     const found = later === undefined || later === known ? undefined : await this.#catchUp(repoId, later);
-    const refs = found?.current ?? (await readAllRefs(this.#db, repoId, { except: RESULT_PREFIX }));
+    const current = found?.current;
+    if (current !== undefined && current !== null) return current;
+    const refs = await readAllRefs(this.#db, repoId, { except: RESULT_PREFIX });
     if (refs !== undefined) this.#keep(repoId, refs);
     return refs;
   }
@@ -92,6 +98,11 @@ export class RefMirror {
     this.#known.delete(repoId);
     this.#bytes -= sizeOf(entry);
   }
+}
+
+/** The push id too: after a failover a version may be used twice. */
+function isSame(one: RepoState, other: RepoState): boolean {
+  return one.refsVersion === other.refsVersion && one.opTip === other.opTip;
 }
 
 function sizeOf({ lines }: RefLines): number {
