@@ -1,21 +1,17 @@
 /**
  * Whether `name` matches `pattern`. `*` stands for any run of characters without `/`, `**` for any run at all; every
- * other character stands for itself. Whatever the pattern, nothing is tried twice: of several places where the match may
- * have got to, only the first of each part between slashes is kept, since everything is reachable from it.
+ * other character stands for itself. Whatever the pattern, each character of the name is looked at once; `matching-steps.ts`
+ * says what that costs.
  */
 export function matchesPattern(pattern: string, name: string): boolean {
-  const { first, steps, last } = compiled(pattern);
-  if (last === null) return first === name;
-  const tailAt = name.length - last.text.length;
-  if (tailAt < first.length || !name.startsWith(first) || !name.endsWith(last.text)) return false;
-  let places = [first.length];
-  for (const [index, step] of steps.entries()) {
-    places = advance(name, places, step, (steps[index + 1] ?? last).after);
-    if (places.length === 0) return false;
-  }
-  const isInReach = (place: number): boolean =>
-    place <= tailAt && (last.after === 'any' || endOfPart(name, place) >= tailAt);
-  return places.some(isInReach);
+  const { before, behind, isOne } = wildcardsIn(pattern);
+  if (before === pattern.length) return pattern === name;
+  const tailAt = name.length - (pattern.length - behind);
+  if (tailAt < before || !name.startsWith(pattern.slice(0, before)) || !name.endsWith(pattern.slice(behind)))
+    return false;
+  if (!isOne) return reachesEnd(pattern, name);
+  const slash = behind - before > 1 ? -1 : name.indexOf('/', before);
+  return slash === -1 || slash >= tailAt;
 }
 
 /** What in a pattern no ref name can match, such as a space; undefined: nothing. */
@@ -23,76 +19,80 @@ export function strayInPattern(pattern: string): string | undefined {
   return /[\s\p{Cc}?[\]\\^~:]|\/\/|\/$|\.\.|@\{/u.exec(pattern)?.[0];
 }
 
-/** A literal text and the wildcard in front of it. */
-interface Step {
-  readonly after: 'segment' | 'any';
-  readonly text: string;
+const STAR = 0x2a;
+const SLASH = 0x2f;
+
+/** Where a pattern's first wildcard begins and its last one ends, and whether that is one and the same. */
+export function wildcardsIn(pattern: string): { before: number; behind: number; isOne: boolean } {
+  const before = pattern.indexOf('*');
+  if (before === -1) return { before: pattern.length, behind: pattern.length, isOne: false };
+  const behind = pattern.lastIndexOf('*') + 1;
+  let at = before;
+  while (pattern.charCodeAt(at) === STAR) at += 1;
+  return { before, behind, isOne: at === behind };
 }
 
-interface Compiled {
-  readonly first: string;
-  readonly steps: readonly Step[];
-  /** Null: the pattern has no wildcard. */
-  readonly last: Step | null;
+const BITS = 32;
+const ASCII = 128;
+
+/** How many integers hold a bit for each place between two characters of a pattern. */
+export function wordsFor(pattern: string): number {
+  return Math.ceil((pattern.length + 1) / BITS);
 }
 
-const KNOWN_MAX = 4096;
-const known = new Map<string, Compiled>();
+/** Sets of places: those that a character leads to, for each of ASCII, and the sets of {@link reachesEnd}. */
+let sets = new Uint32Array(0);
 
-/** A push matches the same few patterns against each of its refs. */
-function compiled(pattern: string): Compiled {
-  const found = known.get(pattern);
-  if (found !== undefined) return found;
-  if (known.size >= KNOWN_MAX) known.clear();
-  const [first = '', ...texts] = pattern.split(/\*+/);
-  const stars = pattern.match(/\*+/g) ?? [];
-  const steps = texts.map((text, index): Step => ({
-    after: stars[index]!.length === 1 ? 'segment' : 'any',
-    text,
-  }));
-  const last = steps.pop() ?? null;
-  const made = { first, steps, last };
-  known.set(pattern, made);
-  return made;
-}
-
-/** Where the match may have got to after one more step: in ascending order, at most one place in each part. */
-function advance(name: string, places: readonly number[], step: Step, next: Step['after']): number[] {
-  const reached: number[] = [];
-  /** Returns whether further places would add nothing. */
-  const add = (at: number): boolean => {
-    const end = at + step.text.length;
-    const before = reached.at(-1);
-    if (before === undefined || endOfPart(name, before) < end) reached.push(end);
-    // Whatever follows, `**` reaches it from the first place as well as from any other.
-    return next === 'any';
-  };
-  if (step.after === 'any') {
-    for (let at = name.indexOf(step.text, places[0]); at !== -1;) {
-      if (add(at)) break;
-      at = name.indexOf(step.text, nextStart(name, at, step.text));
+/**
+ * Whether a name can be followed to the end of a pattern. All places in the pattern that the match may have got to are
+ * kept together, a bit for each, wildcards left aside: a place with a wildcard in it is one that may be stayed at.
+ */
+function reachesEnd(pattern: string, name: string): boolean {
+  const words = wordsFor(pattern);
+  const anywhere = ASCII * words;
+  const inPart = anywhere + words;
+  const reached = inPart + words;
+  // One piece of memory for all calls: to find the places anew takes less time than to make room for them.
+  if (sets.length < reached + words) sets = new Uint32Array(reached + words);
+  else sets.fill(0, 0, reached + words);
+  const beyond = new Map<number, Uint32Array>();
+  let end = 0;
+  for (let at = 0; at < pattern.length; at += 1) {
+    const code = pattern.charCodeAt(at);
+    if (code === STAR) {
+      add(sets, inPart, end);
+      if (pattern.charCodeAt(at - 1) === STAR) add(sets, anywhere, end);
+      continue;
     }
-    return reached;
+    end += 1;
+    if (code < ASCII) add(sets, code * words, end);
+    else {
+      const leads = beyond.get(code) ?? new Uint32Array(words);
+      beyond.set(code, leads);
+      add(leads, 0, end);
+    }
   }
-  for (const place of places) {
-    const end = endOfPart(name, place);
-    const slash = step.text.indexOf('/');
-    // Within a part, a text with a slash can only stand where that slash is the end of the part.
-    const at = slash === -1 ? name.indexOf(step.text, place) : end - slash;
-    if (at < place || at > end || !name.startsWith(step.text, at)) continue;
-    if (add(at)) break;
+  const nowhere = new Uint32Array(words);
+  sets[reached] = 1;
+  for (let at = 0; at < name.length; at += 1) {
+    const code = name.charCodeAt(at);
+    const leads = code < ASCII ? sets : (beyond.get(code) ?? nowhere);
+    const from = code < ASCII ? code * words : 0;
+    const stays = code === SLASH ? anywhere : inPart;
+    let carried = 0;
+    let left = 0;
+    for (let word = 0; word < words; word += 1) {
+      const before = sets[reached + word]!;
+      const next = (((before << 1) | carried) & leads[from + word]!) | (before & sets[stays + word]!);
+      carried = before >>> (BITS - 1);
+      sets[reached + word] = next;
+      left |= next;
+    }
+    if (left === 0) return false;
   }
-  return reached;
+  return (sets[reached + Math.floor(end / BITS)]! & (1 << (end % BITS))) !== 0;
 }
 
-/** Where another place in a later part can begin. */
-function nextStart(name: string, at: number, text: string): number {
-  if (text.includes('/')) return at + 1;
-  return endOfPart(name, at + text.length) + 1;
-}
-
-/** Where the part that holds this place ends: at the next slash, or at the end of the name. */
-function endOfPart(name: string, place: number): number {
-  const slash = name.indexOf('/', place);
-  return slash === -1 ? name.length : slash;
+function add(set: Uint32Array, from: number, place: number): void {
+  set[from + Math.floor(place / BITS)]! |= 1 << (place % BITS);
 }
