@@ -88,7 +88,9 @@ export class Lease {
   }
 
   async #heartbeat(id: string): Promise<'alive' | 'declared_dead'> {
-    return await this.#calls.run(this.#terms.beatMs, 'a heartbeat', () => heartbeat(this.#db, id));
+    return await this.#calls.run(Math.min(this.#terms.beatMs, CALL_BOUND_MS), 'a heartbeat', () =>
+      heartbeat(this.#db, id),
+    );
   }
 
   async #beat(): Promise<void> {

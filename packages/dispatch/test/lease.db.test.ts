@@ -3,6 +3,7 @@ import { useTestDatabase } from '@sluice/testkit';
 import { sql } from 'kysely';
 import { expect, test } from 'vitest';
 import { systemClock } from '../src/clock.ts';
+import { Lease } from '../src/lease.ts';
 import { enqueue, PASS, useDispatchers } from './dispatchers.ts';
 import { until } from './until.ts';
 
@@ -40,6 +41,14 @@ async function claimed(repoId: string, claimant: string): Promise<void> {
 async function claimants(): Promise<string[]> {
   const rows = await database.db.selectFrom('effect_claim').select('claimant').orderBy('effect_id').execute();
   return rows.map(({ claimant }) => claimant);
+}
+
+async function lockWaiters(): Promise<number> {
+  const { rows } = await sql`
+    select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`.execute(
+    database.db,
+  );
+  return rows.length;
 }
 
 test('a dispatcher whose heart stopped loses its claims; another runs them as attempt 2; the first cannot complete', async () => {
@@ -178,6 +187,49 @@ test('claims whose answer was lost are handed back', async () => {
   await until('it is run after all', () => dispatcher.stats.completed === 1);
   const row = await db.selectFrom('effect_history').select(['state', 'attempts']).executeTakeFirst();
   expect(row).toEqual({ state: 'done', attempts: 1 });
+});
+
+test('an end waits for a heartbeat no longer than for any other call, however rarely it beats', async () => {
+  const { db } = database;
+  const beatMs = 60_000;
+  const firstBeat = new AbortController();
+  const shortTimes = new AbortController();
+  let waits = 0;
+  // Time passes only where the test says so: until the first beat, and what is shorter than a beat.
+  const clock = {
+    ...systemClock,
+    sleep: async (ms: number, signal?: AbortSignal) => {
+      if (ms === beatMs && (waits += 1) === 1) return await systemClock.sleep(600_000, firstBeat.signal);
+      const signals = [signal, ms < beatMs ? shortTimes.signal : undefined].filter(
+        (each) => each !== undefined,
+      );
+      await systemClock.sleep(600_000, AbortSignal.any(signals));
+    },
+  };
+  const failures: unknown[] = [];
+  const lease = new Lease({
+    db,
+    clock,
+    terms: { slots: 1, leaseMs: 2 * beatMs, beatMs },
+    emit: (event) => {
+      if (event.name === 'heartbeat_failed') failures.push(event.error);
+    },
+    onLost: () => undefined,
+    onRegistered: () => undefined,
+  });
+  await lease.begin();
+  await db.transaction().execute(async (holder) => {
+    await holder.selectFrom('dispatcher').select('dispatcher_id').forUpdate().execute();
+    firstBeat.abort();
+    await until('the heartbeat waits for its row', async () => (await lockWaiters()) === 1);
+    const ended = lease.end();
+    shortTimes.abort();
+    await ended;
+  });
+  expect(failures.map(String)).toEqual([
+    expect.stringContaining('a heartbeat took longer than 5000 ms'),
+    expect.stringContaining('unregistering took longer than 5000 ms'),
+  ]);
 });
 
 test('a heartbeat that has to wait for its row takes no connection from what runs', async () => {
