@@ -22,6 +22,7 @@ export async function renderSchema(db: Kysely<DB>): Promise<string> {
     await sql`select set_config('search_path', ${SCHEMA}, false)`.execute(connection);
     const blocks: string[] = [HEADER];
     for (const relation of await relations(connection)) blocks.push(await render(connection, relation));
+    blocks.push(...(await functions(connection)));
     return blocks.join('\n');
   });
 }
@@ -73,6 +74,16 @@ async function relations(db: Kysely<DB>): Promise<Relation[]> {
     db,
   );
   return rows;
+}
+
+async function functions(db: Kysely<DB>): Promise<string[]> {
+  const { rows } = await sql<{ definition: string; comment: string | null }>`
+    select pg_get_functiondef(oid) as definition, obj_description(oid, 'pg_proc') as comment
+      from pg_proc where pronamespace = ${SCHEMA}::regnamespace order by proname collate "C"`.execute(db);
+  return rows.map(({ definition, comment }) => {
+    const text = definition.trimEnd().replace(/^CREATE OR REPLACE FUNCTION \w+\./, 'create function ');
+    return `${comment === null ? '' : `-- ${comment}\n`}${text};\n`;
+  });
 }
 
 async function columns(db: Kysely<DB>, oid: number): Promise<string[]> {

@@ -5,6 +5,7 @@ import * as accessTokens from './0003-access-tokens.ts';
 import * as pushCertificates from './0004-push-certificates.ts';
 import * as autovacuumThresholds from './0005-autovacuum-thresholds.ts';
 import * as repoQuotas from './0006-repo-quotas.ts';
+import * as fairClaim from './0007-fair-claim.ts';
 
 /** Every migration by name, in order. A shipped migration is never edited: add the next number. */
 const MIGRATIONS: Record<string, Migration> = {
@@ -14,6 +15,7 @@ const MIGRATIONS: Record<string, Migration> = {
   '0004-push-certificates': pushCertificates,
   '0005-autovacuum-thresholds': autovacuumThresholds,
   '0006-repo-quotas': repoQuotas,
+  '0007-fair-claim': fairClaim,
 };
 
 /** The one source of migrations for the apps, the tests and kysely-ctl. */

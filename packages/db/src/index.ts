@@ -6,7 +6,7 @@ export { dateOf, instant } from './instant.ts';
 export { CHANNELS, listen, type ListenOptions } from './listen.ts';
 export { migrate, migrateDown } from './migrate.ts';
 export { migrationSql } from './migration-sql.ts';
-export { canPipeline, inOneTrip, sendTogether } from './one-trip.ts';
+export { sendTogether } from './one-trip.ts';
 export { isRetryable, isUnavailable, sqlState } from './postgres-errors.ts';
 export { PREPARED } from './prepared.ts';
 export { SCHEMA, sluice, table } from './schema.ts';

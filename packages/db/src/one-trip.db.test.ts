@@ -2,7 +2,7 @@ import { useTestDatabase } from '@sluice/testkit';
 import { sql } from 'kysely';
 import { expect, test } from 'vitest';
 import { createDatabase } from './create-database.ts';
-import { canPipeline, inOneTrip, sendTogether } from './one-trip.ts';
+import { sendTogether } from './one-trip.ts';
 import { PREPARED } from './prepared.ts';
 
 const database = useTestDatabase();
@@ -12,55 +12,10 @@ function open(pooler: 'session' | 'transaction' = 'session') {
   return createDatabase({ ...options, pooler });
 }
 
-const write = sql`insert into sluice.repo (repo_id) values ('one/trip')`;
-const status = sql<{ xact: string; isolation: string }>`
-  select case when pg_current_xact_id_if_assigned() is null then 'none' else 'open' end as xact,
-         current_setting('transaction_isolation') as isolation`;
+const status = sql<{ xact: string }>`
+  select case when pg_current_xact_id_if_assigned() is null then 'none' else 'open' end as xact`;
 const repos = async (): Promise<number> =>
   (await database.db.selectFrom('repo').select('repo_id').execute()).length;
-
-test('statements share a READ COMMITTED transaction, whatever the default level, and answer in order', async () => {
-  const db = open();
-  await sql`set default_transaction_isolation = serializable`.execute(db);
-  const answers = await inOneTrip(db, [write, sql`select ${1n}::bigint as one`, status]);
-  expect(answers).toEqual([[], [{ one: 1n }], [{ xact: 'open', isolation: 'read committed' }]]);
-  expect(await repos()).toBe(1);
-  await database.db.deleteFrom('repo').execute();
-  await db.destroy();
-});
-
-test.each(['select 1 / 0', 'select not_there', 'select $1::int'])(
-  'an error in the middle is the one that is thrown, takes back everything and leaves no transaction open (%s)',
-  async (wrong) => {
-    const db = open();
-    const prepared = sql`${PREPARED}select ${wrong}::text as text`;
-    const failing = inOneTrip(db, [write, sql.raw(wrong), prepared, status]);
-    await expect(failing).rejects.toThrow(/division by zero|not_there|parameter/);
-    expect(await repos()).toBe(0);
-    expect((await status.execute(db)).rows).toMatchObject([{ xact: 'none' }]);
-    // It was refused before it could be prepared; that is not taken for done.
-    expect(await inOneTrip(db, [prepared])).toEqual([[{ text: wrong }]]);
-    await db.destroy();
-  },
-);
-
-test('a connection that is lost in the middle fails the call, and the next call has another', async () => {
-  const db = open();
-  const failing = inOneTrip(db, [write, sql`select pg_terminate_backend(pg_backend_pid())`, status]);
-  await expect(failing).rejects.toThrow();
-  expect(await repos()).toBe(0);
-  expect(await inOneTrip(db, [status])).toHaveLength(1);
-  await db.destroy();
-});
-
-test('only a database of ours, outside a transaction and without a pooler, can', async () => {
-  const [db, pooled] = [open(), open('transaction')];
-  expect(canPipeline(db)).toBe(true);
-  expect(canPipeline(db.withSchema('elsewhere'))).toBe(true);
-  expect(await db.transaction().execute((trx) => Promise.resolve(canPipeline(trx)))).toBe(false);
-  expect(canPipeline(pooled)).toBe(false);
-  await Promise.all([db.destroy(), pooled.destroy()]);
-});
 
 test.each(['session', 'transaction'] as const)(
   'statements of a transaction are answered in their order, and the first error is thrown (%s)',
@@ -85,6 +40,22 @@ test.each(['session', 'transaction'] as const)(
     await db.destroy();
   },
 );
+
+test('a connection that is lost in the middle fails the transaction, and the next one has another', async () => {
+  const db = open();
+  const sent = (...statements: ReturnType<typeof sql>[]) =>
+    db.transaction().execute((trx) =>
+      sendTogether(
+        trx,
+        statements.map((each) => each.compile(trx)),
+      ),
+    );
+  const write = sql`insert into sluice.repo (repo_id) values ('one/trip')`;
+  await expect(sent(write, sql`select pg_terminate_backend(pg_backend_pid())`, status)).rejects.toThrow();
+  expect(await repos()).toBe(0);
+  expect(await sent(status)).toHaveLength(1);
+  await db.destroy();
+});
 
 test('a marked statement is prepared once per connection, and never for a pooler in transaction mode', async () => {
   const prepared = sql<{ count: number }>`select count(*)::int as count from pg_prepared_statements`;

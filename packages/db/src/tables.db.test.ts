@@ -105,8 +105,11 @@ test('nothing that counts rows or pushes is narrower than eight bytes', async ()
 });
 
 test('nothing in the schema runs code whose names a search path resolves: a dump loads anywhere', async () => {
+  const names = sql.join((await database.db.introspection.getTables()).map(({ name }) => name));
   const { rows } = await sql<{ what: string }>`
-    select 'function ' || proname as what from pg_proc where pronamespace = ${SCHEMA}::text::regnamespace
+    select 'function ' || proname || ' ' || found[1] as what
+      from pg_proc, regexp_matches(prosrc, '\\m(?:from|join|into|update|nextval\\W)\\s*(\\w+)(?![\\w.])', 'g') found
+     where pronamespace = ${SCHEMA}::text::regnamespace and found[1] in (${names})
     union all
     select 'trigger ' || tgname from pg_trigger t join pg_class c on c.oid = tgrelid
      where c.relnamespace = ${SCHEMA}::text::regnamespace and not tgisinternal`.execute(database.db);

@@ -42,7 +42,7 @@ export { QUEUE_COUNT_MAX, type RepoQueue } from './queue-by-repo.ts';
 export type { Arrival } from './arrivals.ts';
 export type { Claim, ClaimedEffect, Outcome } from './claim.ts';
 export type { ClaimFinding, FairClaim, FairClaimOptions } from './fair-claim.ts';
-export type { ClaimTurn } from './fair-claim-take.ts';
+export type { ClaimTurn } from './fair-claim.ts';
 export type { FinishedEffect, FinishedState } from './finished-effects.ts';
 export type { Failure } from './dispatcher-fail.ts';
 export type { FoundEffect } from './find-effect.ts';

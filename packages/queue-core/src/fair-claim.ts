@@ -1,11 +1,33 @@
-import { BOUNDS, canPipeline, inOneTrip, SluiceError, type DB } from '@sluice/db';
-import type { Kysely } from 'kysely';
-import { assertList, assertRepoId, assertText, assertWhole, invalid } from './assert-argument.ts';
+import { inBoundedTransaction, PREPARED, SCHEMA, SluiceError, type DB } from '@sluice/db';
+import { sql, type Kysely } from 'kysely';
+import {
+  assertList,
+  assertRepoId,
+  assertText,
+  assertWhole,
+  invalid,
+  isDispatcherId,
+} from './assert-argument.ts';
 import { toClaimedEffect, type ClaimedEffect, type ClaimedRow } from './claim.ts';
-import { fairClaimLock, type LockRow } from './fair-claim-lock.ts';
-import { fairClaimTake, type ClaimTurn, type TakenRow } from './fair-claim-take.ts';
-import { inClaimTransaction } from './in-claim-transaction.ts';
-import { assertReadCommitted } from './turn-lock.ts';
+import { filled, once, templateOf } from './template.ts';
+import { wrongIsolation } from './turn-lock.ts';
+
+/** A repo to claim from. */
+export interface ClaimTurn {
+  repoId: string;
+  /** Most effects to take. */
+  want: number;
+  /** `lowestClaim` of the last finding: no claim of this repo below it is open. Exact, so it may bound the count. */
+  sinceClaimNumber?: bigint | undefined;
+  /** `lowestWaiting` of the last finding: a hint. Effects of priority 0 below it are not looked at. */
+  sinceEffectId?: bigint | undefined;
+  /**
+   * Wait until other claimers are done with this repo, for a moment (`awaitMs`). For one that was found busy: claims that
+   * take what others leave do not add up to fair shares. Where a global cap is set, claims come one after the other, and
+   * nothing is waited for.
+   */
+  isAwaited?: boolean | undefined;
+}
 
 export interface FairClaimOptions {
   /** A dispatcher's id; any other name is that of a claimant without a heartbeat, whose claims are judged by their age. */
@@ -60,7 +82,10 @@ const AWAIT_MS = 250;
  * every committed snapshot a repo has at most `cap` open claims. Waits for no repo that is not `isAwaited`: one that
  * another claimer is busy with is reported as not `locked`. Paused repos give nothing.
  *
- * One round trip on a database of `createDatabase`, without a pooler and outside a transaction.
+ * One statement, a call of the function `fair_claim`: it locks the repos' turns first, and counts and takes in a later
+ * snapshot, which shows everything that earlier holders of the turns committed. Only holders of a repo's turn open its
+ * claims, so a count cannot be too low. Cost, with n effects taken from m repos: m descents of three indexes, the open
+ * claims of each repo, and n rows. Neither the backlog of a repo nor finished effects are read.
  *
  * The caller decides which repos to look at and in what order (fairness); rows decide what is taken.
  *
@@ -70,37 +95,62 @@ const AWAIT_MS = 250;
  */
 export async function fairClaim(db: Kysely<DB>, options: FairClaimOptions): Promise<FairClaim> {
   assertOptions(options);
-  const { turns, claimedBy } = options;
-  if (turns.length === 0) return { effects: [], findings: [], globalRoom: null };
-  const lock = fairClaimLock(
-    turns.map((turn) => turn.repoId),
-    claimedBy,
-    {
-      repoIds: turns.filter((turn) => turn.isAwaited === true).map((turn) => turn.repoId),
-      ms: options.awaitMs ?? AWAIT_MS,
-    },
+  if (options.turns.length === 0) return { effects: [], findings: [], globalRoom: null };
+  const claim = fairClaimQuery(options);
+  const { rows } = await db.executeQuery(claim);
+  if (rows[0]?.refused !== 'wrong_isolation') return readTaken(options, rows);
+  if (db.isTransaction) throw wrongIsolation();
+  // The server's default is another isolation level.
+  return await inBoundedTransaction(db, async (trx) =>
+    readTaken(options, (await trx.executeQuery(claim)).rows),
   );
-  const take = fairClaimTake(options);
-  if (canPipeline(db)) {
-    const [, locked, taken] = await inOneTrip(db, [BOUNDS, lock, take]);
-    return readAnswers(options, locked as LockRow[], taken as TakenRow[]);
-  }
-  return await inClaimTransaction(db, async (trx) => {
-    const { rows: locked } = await trx.executeQuery(lock);
-    assertReadCommitted(locked[0]?.isolation);
-    const { rows: taken } = await trx.executeQuery(take);
-    return readAnswers(options, locked, taken);
+}
+
+function fairClaimQuery({ claimedBy, turns, defaultCap, awaitMs = AWAIT_MS }: FairClaimOptions) {
+  return filled<TakenRow, Name>(template(), {
+    claimedBy,
+    isDispatcher: isDispatcherId(claimedBy),
+    repoIds: turns.map((turn) => turn.repoId),
+    wants: turns.map((turn) => turn.want),
+    sinceClaims: turns.map((turn) => turn.sinceClaimNumber ?? 0n),
+    sinceEffects: turns.map((turn) => turn.sinceEffectId ?? 0n),
+    awaitedIds: turns.filter((turn) => turn.isAwaited === true).map((turn) => turn.repoId),
+    awaitMs,
+    defaultCap,
   });
 }
 
-function readAnswers(
-  options: FairClaimOptions,
-  locked: readonly LockRow[],
-  taken: readonly TakenRow[],
-): FairClaim {
-  if (taken.length === 0 && locked[0]!.held.includes('1')) throw dispatcherGone(options.claimedBy);
-  return readTaken(options, taken);
-}
+type Name =
+  | 'claimedBy'
+  | 'isDispatcher'
+  | 'repoIds'
+  | 'wants'
+  | 'sinceClaims'
+  | 'sinceEffects'
+  | 'awaitedIds'
+  | 'awaitMs'
+  | 'defaultCap';
+
+const template = once(() =>
+  templateOf<Name>(
+    (value) => sql`${PREPARED}select * from ${sql.id(SCHEMA, 'fair_claim')}(
+      ${value('claimedBy')}, ${value('isDispatcher')}, ${value('repoIds')}::text[], ${value('wants')}::integer[],
+      ${value('sinceClaims')}::bigint[], ${value('sinceEffects')}::bigint[], ${value('awaitedIds')}::text[],
+      ${value('awaitMs')}::integer, ${value('defaultCap')}::integer)`,
+  ),
+);
+
+/** A row of the function's answer: first how it went, then each repo that was looked at, then each effect taken. */
+type TakenRow = ClaimedRow & {
+  refused: 'wrong_isolation' | 'dispatcher_gone' | null;
+  global_room: number | null;
+  weight: number;
+  cap: number;
+  open_claims: number;
+  is_paused: boolean;
+  lowest_claim: string;
+  priority: number;
+};
 
 function dispatcherGone(id: string): SluiceError {
   return new SluiceError(
@@ -110,25 +160,24 @@ function dispatcherGone(id: string): SluiceError {
 }
 
 function readTaken({ claimedBy, turns }: FairClaimOptions, rows: readonly TakenRow[]): FairClaim {
-  const looks = new Map<string, TakenRow>();
-  const takes = new Map<string, TakenRow[]>();
+  const [summary, ...others] = rows;
+  if (summary?.refused === 'wrong_isolation') throw wrongIsolation();
+  if (summary?.refused === 'dispatcher_gone') throw dispatcherGone(claimedBy);
+  const looks = new Map<string, { look: TakenRow; taken: TakenRow[] }>();
   const effects: ClaimedEffect[] = [];
-  for (const row of rows) {
-    if (row.effect_id === null) {
-      looks.set(row.repo_id, row);
-      takes.set(row.repo_id, []);
-    } else {
-      takes.get(row.repo_id)?.push(row);
-      effects.push(toClaimedEffect({ ...row, claimant: claimedBy } as ClaimedRow));
+  for (const row of others) {
+    const known = looks.get(row.repo_id);
+    if (known === undefined) looks.set(row.repo_id, { look: row, taken: [] });
+    else {
+      known.taken.push(row);
+      effects.push(toClaimedEffect({ ...row, claimant: claimedBy }));
     }
   }
-  const roomBefore = rows[0]?.global_room ?? null;
+  const roomBefore = summary?.global_room ?? null;
   const globalRoom = roomBefore === null ? null : roomBefore - effects.length;
   const findings = turns.map((turn) => {
-    const look = looks.get(turn.repoId);
-    return look === undefined
-      ? notLocked(turn)
-      : finding(turn, look, takes.get(turn.repoId)!, globalRoom === 0);
+    const known = looks.get(turn.repoId);
+    return known === undefined ? notLocked(turn) : finding(turn, known.look, known.taken, globalRoom === 0);
   });
   return { effects, findings, globalRoom };
 }
@@ -139,7 +188,7 @@ function finding(
   taken: readonly TakenRow[],
   isGlobalFull: boolean,
 ): ClaimFinding {
-  const room = Math.max(0, look.cap! - look.open_claims!);
+  const room = Math.max(0, look.cap - look.open_claims);
   const got = taken.length;
   return {
     repoId: turn.repoId,
@@ -147,11 +196,11 @@ function finding(
     got,
     room: room - got,
     cap: look.cap,
-    weight: look.weight!,
-    isPaused: look.is_paused!,
-    lowestClaim: BigInt(look.lowest_claim!),
+    weight: look.weight,
+    isPaused: look.is_paused,
+    lowestClaim: BigInt(look.lowest_claim),
     lowestWaiting: lowestWaiting(turn, taken),
-    hasMore: look.is_paused! || isGlobalFull || got === Math.min(turn.want, room),
+    hasMore: look.is_paused || isGlobalFull || got === Math.min(turn.want, room),
   };
 }
 
@@ -161,7 +210,7 @@ function finding(
  */
 function lowestWaiting(turn: ClaimTurn, taken: readonly TakenRow[]): bigint | null {
   const first = taken.find((row) => row.priority === 0);
-  return first === undefined ? (turn.sinceEffectId ?? null) : BigInt(first.effect_id!);
+  return first === undefined ? (turn.sinceEffectId ?? null) : BigInt(first.effect_id);
 }
 
 function notLocked(turn: ClaimTurn): ClaimFinding {

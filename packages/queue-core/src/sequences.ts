@@ -7,8 +7,5 @@ export const nextEffectId = sql<bigint>`nextval(${sql.lit(`${SCHEMA}.effect_id_s
 /** The next claim number, inside SQL; taken only under the repo's turn lock. */
 export const nextClaimNumber = sql<bigint>`nextval(${sql.lit(`${SCHEMA}.effect_claim_number_seq`)})`;
 
-/** A number that no claim goes below which draws its own from now on. */
-export const lastClaimNumber = sql<bigint>`coalesce(pg_sequence_last_value(${sql.lit(`${SCHEMA}.effect_claim_number_seq`)}::regclass), 1)`;
-
 /** The highest effect id drawn so far, or 0. */
 export const lastEffectId = sql<bigint>`coalesce(pg_sequence_last_value(${sql.lit(`${SCHEMA}.effect_id_seq`)}::regclass), 0)`;

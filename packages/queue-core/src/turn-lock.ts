@@ -9,7 +9,7 @@ const SEED = 7420;
  * a supersession, a bounded enqueue) holds it until commit and looks at rows only in a LATER statement: under READ
  * COMMITTED that statement's snapshot is newer than the lock, so it sees everything the previous holder committed.
  */
-export function turnKey(repoId: RawBuilder<unknown>): RawBuilder<bigint> {
+function turnKey(repoId: RawBuilder<unknown>): RawBuilder<bigint> {
   return sql<bigint>`hashtextextended(${repoId}, ${sql.lit(SEED)})`;
 }
 
@@ -41,7 +41,7 @@ export async function lockGlobalTurn<DB>(trx: Kysely<DB>): Promise<void> {
 }
 
 /** The two-part key behind {@link lockGlobalTurn}; two-part and one-part keys never meet. */
-export const GLOBAL_TURN_KEY = sql`${sql.lit(SEED)}, 0`;
+const GLOBAL_TURN_KEY = sql`${sql.lit(SEED)}, 0`;
 
 /** Keeps the keys of claimants apart from those of repos. */
 const CLAIMANT_SEED = 7421;
@@ -57,9 +57,12 @@ export function claimantKey(dispatcherId: string | RawBuilder<unknown>): RawBuil
 
 /** A snapshot fixed before the lock could not see what the previous holder claimed: refuse it rather than miscount. */
 export function assertReadCommitted(isolation: string | undefined): void {
-  if (isolation === 'read committed') return;
-  throw new SluiceError(
+  if (isolation !== 'read committed') throw wrongIsolation(isolation);
+}
+
+export function wrongIsolation(isolation = 'another one'): SluiceError {
+  return new SluiceError(
     'wrong_isolation',
-    `expected a READ COMMITTED transaction, got ${isolation ?? 'an unknown one'}. Claims, cancellations and supersessions must see the newest rows: open the transaction at READ COMMITTED.`,
+    `expected a READ COMMITTED transaction, got ${isolation}. Claims, cancellations and supersessions must see the newest rows: open the transaction at READ COMMITTED.`,
   );
 }

@@ -14,7 +14,7 @@ import { heartbeat, unregisterDispatcher } from '../src/dispatcher-lease.ts';
 import { enqueueEffect } from '../src/enqueue-effect.ts';
 import { enqueueEffects } from '../src/enqueue-effects.ts';
 import { fairClaim, type FairClaim } from '../src/fair-claim.ts';
-import type { ClaimTurn } from '../src/fair-claim-take.ts';
+import type { ClaimTurn } from '../src/fair-claim.ts';
 import type { NewEffect } from '../src/new-effect.ts';
 import { promoteDue } from '../src/promote-due.ts';
 import { dispatcherRequeueStale } from '../src/requeue-stale.ts';

@@ -1,4 +1,4 @@
-import type { ClaimTurn } from '../src/fair-claim-take.ts';
+import type { ClaimTurn } from '../src/fair-claim.ts';
 import type { NewEffect } from '../src/new-effect.ts';
 
 /** Cap that the fair claims of the model test give to repos without one of their own. */

@@ -32,8 +32,7 @@ export const sluiceContender: Contender = {
 function openSession(url: string): CappedSession {
   let claimMs = 0;
   const db = open(url, (text, ms) => {
-    if (text.includes('pg_try_advisory_xact_lock') || text.includes(`insert into "${SCHEMA}"."effect_claim"`))
-      claimMs += ms;
+    if (text.includes(`"${SCHEMA}"."fair_claim"`)) claimMs += ms;
   });
   return {
     async enqueue(job) {
