@@ -1,7 +1,9 @@
+import { inBoundedTransaction } from '@sluice/db';
 import { decodeWorkOrder } from '@sluice/effect-spec';
 import { claimEffects, completeEffect, type ClaimedEffect } from '@sluice/queue-core/repo';
 import { commitFiles, defineEffect, gitIn, makeRepo, type Git } from '@sluice/testkit';
 import { expect, test } from 'vitest';
+import { readClaimRef } from '../src/push/claim-ref.ts';
 import { preamble, reportOf, sendPush } from './raw-push.ts';
 import { usePusher } from './use-pusher.ts';
 
@@ -183,4 +185,15 @@ test('results cause effects only where a definition asks for it, and a chain of 
     ({ claim, claimUrl, resultRef } = await claimNext(s.url, s.repoId));
   }
   expect(hops).toEqual([0, 1, 2, 3, 4]);
+});
+
+test('a pusher that stands still after its look at a claim holds up no completion', async () => {
+  const { repoId, claim, resultRef } = await scene();
+  const { db } = pusher.database;
+  await db.transaction().execute(async (looking) => {
+    const { claimNumber } = claim;
+    expect(await readClaimRef(looking, { repoId, claimNumber })).toBe(resultRef);
+    const completing = inBoundedTransaction(db, (trx) => completeEffect(trx, claim, { outcome: 'pass' }));
+    expect(await completing).toBe('completed');
+  });
 });

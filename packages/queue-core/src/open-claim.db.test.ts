@@ -3,7 +3,7 @@ import { expect, test } from 'vitest';
 import { claimEffects } from './claim-effects.ts';
 import { completeEffect } from './complete-effect.ts';
 import { enqueueEffect } from './enqueue-effect.ts';
-import { openClaim } from './open-claim.ts';
+import { findClaim, openClaim } from './open-claim.ts';
 
 const database = useTestDatabase();
 
@@ -19,9 +19,11 @@ test('finds the open claim of its repo by number, and nothing once it is complet
   const find = (request: { repoId: string; claimNumber: bigint }) =>
     database.db.transaction().execute((trx) => openClaim(trx, request));
   expect(await find({ repoId, claimNumber })).toEqual(effect);
+  expect(await findClaim(database.db, { repoId, claimNumber })).toEqual(effect);
   expect(await find({ repoId: 'o/2', claimNumber })).toBeUndefined();
   await completeEffect(database.db, effect);
   expect(await find({ repoId, claimNumber })).toBeUndefined();
+  expect(await findClaim(database.db, { repoId, claimNumber })).toBeUndefined();
 });
 
 test('another completion waits for the transaction that opened the claim, and then is stale', async () => {

@@ -11,6 +11,7 @@ export const {
   completeEffect,
   enqueueEffect,
   enqueueEffects,
+  findClaim,
   openClaim,
   opRecords,
   recordOp,

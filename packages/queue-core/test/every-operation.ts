@@ -55,6 +55,7 @@ export async function everyOperation(db: Kysely<DB>): Promise<Record<string, unk
     'claimEffects',
     repo.claimEffects(db, { repoId: 'a', claimedBy: 'w', limit: 1 }),
   );
+  await ask('findClaim', repo.findClaim(db, claimed!));
   await ask(
     'openClaim',
     inTransaction(db, (trx) => repo.openClaim(trx, claimed!)),
