@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
-import { encodeReport } from './report-status.ts';
+import { decodePkt } from './pkt-line.ts';
+import { encodeReport, refLine } from './report-status.ts';
 
 const refs = [
   { name: Buffer.from('refs/heads/main'), reason: 'stale\n\u001b[2J' },
@@ -41,4 +42,27 @@ test('a report larger than one packet is split into several', () => {
   const bytes = encodeReport(new Set(['report-status', 'side-band-64k']), { refs: many, lines: [] });
   expect(bytes.toString('latin1', 0, 5)).toBe('fff0\u0001');
   expect(bytes.toString('latin1', bytes.length - 8)).toBe('00000000');
+});
+
+test.each([
+  ['a name that leaves little room', 65_400, 65_515],
+  ['a name as long as a line', 65_516, 65_515],
+  ['a name that no line could hold', 70_000, 65_515],
+])('of %s, and its reason, a line says as much as a packet holds', (_, length, expected) => {
+  const name = Buffer.alloc(length, 'n');
+  const reason = 'r'.repeat(2000);
+  const bytes = encodeReport(new Set(['report-status']), { refs: [{ name, reason }], lines: [] });
+  const unpack = decodePkt(bytes, 0)!;
+  const line = decodePkt(bytes, unpack.next)!;
+  expect(line.packet).toHaveLength(expected + 1);
+  expect(line.packet?.toString('latin1')).toBe(`ng ${name.toString()} ${reason}`.slice(0, expected) + '\n');
+  expect(decodePkt(bytes, line.next)?.packet).toBeNull();
+});
+
+test('a reason is not cut off in the middle of a character', () => {
+  const said = (nameLength: number): string => {
+    const name = Buffer.alloc(nameLength, 'n');
+    return refLine({ name, reason: 'a€€€€€' }).toString('utf8', 'ng '.length + nameLength);
+  };
+  expect([65_499, 65_500, 65_501].map(said)).toEqual([' a€€€€', ' a€€€', ' a€€€']);
 });

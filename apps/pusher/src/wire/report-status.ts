@@ -35,11 +35,25 @@ export function progress(line: string): Buffer[] {
   return inBand(2, Buffer.from(`${oneLine(line)}\n`, 'utf8'));
 }
 
-/** `ok <ref>` or `ng <ref> <reason>`, as both the report and git's proc-receive protocol spell it. */
+const LINE_BYTES_MAX = PKT_BYTES_MAX - 4;
+
+/**
+ * `ok <ref>` or `ng <ref> <reason>`, as both the report and git's proc-receive protocol spell it: of a name that leaves
+ * no room in a packet for the reason, as much of both as there is room for.
+ */
 export function refLine(ref: RefReport, end: '' | '\n' = ''): Buffer {
   const verdict = ref.reason === undefined ? 'ok ' : 'ng ';
   const reason = ref.reason === undefined ? '' : ` ${oneLine(ref.reason)}`;
-  return Buffer.concat([Buffer.from(verdict), ref.name, Buffer.from(reason + end, 'utf8')]);
+  const line = Buffer.concat([Buffer.from(verdict), ref.name, Buffer.from(reason, 'utf8')]);
+  return Buffer.concat([cutOff(line, LINE_BYTES_MAX - end.length), Buffer.from(end)]);
+}
+
+/** Never in the middle of a character. */
+function cutOff(text: Buffer, bytesMax: number): Buffer {
+  if (text.length <= bytesMax) return text;
+  let length = bytesMax;
+  while (length > 0 && (text[length]! & 0xc0) === 0x80) length -= 1;
+  return text.subarray(0, length);
 }
 
 const CHARACTERS_MAX = 1000;
