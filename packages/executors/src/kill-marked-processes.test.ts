@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
-import { expect, test, vi } from 'vitest';
+import { expect, onTestFinished, test, vi } from 'vitest';
 import { killMarkedProcesses, RUN_MARK } from './kill-marked-processes.ts';
 
 /** A process that starts the next one in a session of its own and exits, over and over; ends by itself in the end. */
@@ -27,6 +27,28 @@ test.runIf(process.platform === 'linux')(
       await vi.waitFor(() => expect(hasEnded).toBe(true), { timeout: 4_000, interval: 10 });
       expect(generations).toBeLessThan(2000);
     }
+  },
+);
+
+test.runIf(process.platform === 'linux')(
+  'however many processes there are, other work has its turn in between',
+  async () => {
+    const mark = `run-${randomUUID()}`;
+    const env = { PATH: process.env['PATH'], [RUN_MARK]: mark };
+    const children = Array.from({ length: 80 }, () => spawn('sleep', ['300'], { env, stdio: 'ignore' }));
+    await Promise.all(children.map((child) => once(child, 'spawn')));
+    const ended = children.map((child) => once(child, 'exit'));
+    const kill = vi.spyOn(process, 'kill');
+    onTestFinished(() => kill.mockRestore());
+    const killed: number[] = [];
+    let turns = setImmediate(function turn() {
+      killed.push(kill.mock.calls.length - killed.reduce((sum, each) => sum + each, 0));
+      turns = setImmediate(turn);
+    });
+    expect(await killMarkedProcesses(mark)).toBe(80);
+    clearImmediate(turns);
+    expect(Math.max(...killed)).toBeLessThanOrEqual(50);
+    await Promise.all(ended);
   },
 );
 

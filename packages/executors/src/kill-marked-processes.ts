@@ -7,13 +7,15 @@ export const RUN_MARK = 'SLUICE_RUN';
 /** Rounds in a row that have to find nothing. */
 const QUIET_ROUNDS = 2;
 const ROUNDS_MAX = 200;
+/** Looks in a row: a tenth of a millisecond each on a slow machine, and there may be thousands of processes. */
+const LOOKS_MAX = 50;
 
 /**
  * Kills the processes that were started with the given mark in their environment, wherever they moved themselves:
  * without a pid namespace a command leaves its process group by calling setsid. Does nothing where there is no `/proc`.
  *
  * A process that forks and exits every few milliseconds is gone before all others are looked at. So each is looked at
- * once, at once, and after the first round only the few that are new: a round is shorter than such a life.
+ * once, and after the first round the few that are new come first, at once: that is shorter than such a life.
  *
  * @returns how many were killed.
  */
@@ -34,9 +36,12 @@ export async function killMarkedProcesses(mark: string): Promise<number> {
     return 'busy';
   };
   for (let round = 0, quiet = 0; round < ROUNDS_MAX && quiet < QUIET_ROUNDS; round += 1) {
-    const looks = processIds()
-      .filter((pid) => !settled.has(pid))
-      .map(look);
+    const unsettled = processIds().filter((pid) => !settled.has(pid));
+    const newFirst = [false, true].flatMap((isKnown) => unsettled.filter((pid) => seen.has(pid) === isKnown));
+    const looks: ('quiet' | 'busy')[] = [];
+    for (const pid of newFirst) {
+      if (looks.push(look(pid)) % LOOKS_MAX === 0) await nextTurn();
+    }
     quiet = looks.includes('busy') ? 0 : quiet + 1;
     await nextTurn();
   }
