@@ -1,4 +1,4 @@
-import { inTransaction, type DB } from '@sluice/db';
+import { inBoundedTransaction, type DB } from '@sluice/db';
 import {
   commitPush,
   lockRepo,
@@ -27,7 +27,7 @@ export type Imported = { pushId: Oid | null; refs: number };
 
 /** Makes the refs of the database those on disk, in one transaction and as one op record that causes no effects. */
 export async function importRefs(db: Kysely<DB>, from: RefsToImport): Promise<Imported> {
-  return await inTransaction(db, async (trx) => {
+  return await inBoundedTransaction(db, async (trx) => {
     const { repoId, objectFormat, head } = from;
     const repo = await lockRepo(trx, { repoId, create: { objectFormat, headRef: head } });
     if (repo?.objectFormat !== objectFormat) {

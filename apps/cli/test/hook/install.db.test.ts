@@ -129,6 +129,18 @@ test('an installation that fails leaves the repository as it was', async () => {
   expect(contentsOf(bare.folder)).toEqual(before);
 });
 
+test('an installation waits for a repository that another holds as long as any transaction, and says so then', async () => {
+  const { repoId, bare, work, install } = await adopted.begin();
+  await work(['push', '--quiet', bare.folder, 'main']);
+  const { db } = adopted.database;
+  await db.insertInto('repo').values({ repo_id: repoId }).execute();
+  await db.transaction().execute(async (holder) => {
+    await holder.selectFrom('repo').select('repo_id').where('repo_id', '=', repoId).forUpdate().execute();
+    expect(await install()).toMatchObject({ code: 1, stderr: expect.stringContaining('lock timeout') });
+  });
+  expect(await install()).toMatchObject({ code: 0 });
+});
+
 test('what cannot be adopted is refused with what to do', async () => {
   const { bare, work, install, writeHook, repoId } = await adopted.begin();
   await work(['push', '--quiet', bare.folder, 'main']);
