@@ -113,15 +113,30 @@ test('many who ask at once after a push share one copy of what it changed', asyn
 });
 
 test('what does not fit into memory is read again', async () => {
-  const refs = new RefMirror(db, 2 * 1024);
-  await push(set('refs/heads/a', 1));
+  const refs = new RefMirror(db, 3 * 1024);
   const first = repoId;
-  await read(refs);
-  expect((await read(refs))?.[1]).toBe(1);
-  repoId = `${first}/other`;
-  await push(set('refs/heads/a', 2));
-  await read(refs);
-  expect((await read(refs))?.[1]).toBe(1);
+  for (repoId of [first, `${first}/second`, `${first}/third`]) {
+    await push(set('refs/heads/a', 1));
+    await read(refs);
+    expect((await read(refs))?.[1]).toBe(1);
+  }
   repoId = first;
   expect((await read(refs))?.[1]).toBeGreaterThan(1);
+});
+
+test('a repository whose refs take more than half of the memory is read again, and no other is forgotten for it', async () => {
+  const refs = new RefMirror(db, 8 * 1024);
+  const others = [1, 2].map((n) => `${repoId}/other${n}`);
+  const large = repoId;
+  for (repoId of others) {
+    await push(set('refs/heads/a', 1));
+    await read(refs);
+  }
+  repoId = large;
+  await push(...Array.from({ length: 80 }, (_, n) => set(`refs/heads/branch-${n}`, 1)));
+  for (let time = 0; time < 2; time += 1) {
+    const found = await read(refs);
+    expect([found?.[0].length, (found?.[1] ?? 0) > 1]).toEqual([80, true]);
+  }
+  for (repoId of others) expect((await read(refs))?.[1]).toBe(1);
 });

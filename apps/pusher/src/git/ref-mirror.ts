@@ -84,6 +84,8 @@ export class RefMirror {
 
   #keep(repoId: string, entry: RefLines): void {
     this.#forget(repoId);
+    // Else it would take the place of everybody else's.
+    if (sizeOf(entry) > this.#bytesMax / 2) return;
     this.#known.set(repoId, entry);
     this.#bytes += sizeOf(entry);
     for (const oldest of this.#known.keys()) {
