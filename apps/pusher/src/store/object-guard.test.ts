@@ -207,3 +207,31 @@ test('of walks that reasons ask for, one is under way at a time, and none begins
   await guard.suspect('d', folder);
   expect(walked).toEqual(['a']);
 });
+
+test('of checks for many repositories two are under way at once, and one that fails makes room for the next', async () => {
+  const begun: PromiseWithResolvers<RefCheck>[] = [];
+  const guard = new ObjectGuard({
+    dataDir: temporary.path,
+    log: { debug() {}, info() {}, warn() {}, error() {} },
+    walk: () => Promise.resolve(null),
+    check: () => {
+      const check = Promise.withResolvers<RefCheck>();
+      begun.push(check);
+      return check.promise;
+    },
+    onCount: () => {},
+  });
+  const judged = Promise.allSettled(['a', 'b', 'c', 'd'].map((repoId) => guard.judge(repoId, folder)));
+  await vi.waitFor(() => expect(begun).toHaveLength(2));
+  begun[0]!.reject(new Error('no database'));
+  await vi.waitFor(() => expect(begun).toHaveLength(3));
+  begun[2]!.resolve(WHOLE);
+  await vi.waitFor(() => expect(begun).toHaveLength(4));
+  for (const check of begun) check.resolve(WHOLE);
+  expect((await judged).map(({ status }) => status)).toEqual([
+    'rejected',
+    'fulfilled',
+    'fulfilled',
+    'fulfilled',
+  ]);
+});

@@ -38,6 +38,8 @@ const SUSPECT_EVERY_MS = 10_000;
 const RECHECK_MS = 2_000;
 /** Repositories remembered; one that was forgotten is looked at again. */
 const FINDINGS_MAX = 10_000;
+/** Each holds one of the pusher's database connections for as long as git takes to look through all refs. */
+const CHECKS_AT_ONCE_MAX = 2;
 /** One lost disk loses all its repositories; their number says as much as their names. */
 const WITHHELD_LOGGED_MAX = 100;
 
@@ -54,6 +56,9 @@ export class ObjectGuard {
   readonly #findings = new Map<string, Finding>();
   readonly #withheld = new Map<string, Finding>();
   readonly #checks = new Map<string, Promise<Finding>>();
+  /** Checks that wait for others to end; there is one for each repository that somebody asks for. */
+  readonly #line: (() => void)[] = [];
+  #checksUnderWay = 0;
   readonly #gaps = new Map<string, string>();
   readonly #walks: HistoryWalks;
 
@@ -133,9 +138,21 @@ export class ObjectGuard {
   #checkOnce(repoId: string, folder: string, packs: ReadonlySet<string>): Promise<Finding> {
     const running = this.#checks.get(repoId);
     if (running !== undefined) return running;
-    const check = this.#check(repoId, folder, packs).finally(() => this.#checks.delete(repoId));
+    const check = this.#checkInLine(repoId, folder, packs).finally(() => this.#checks.delete(repoId));
     this.#checks.set(repoId, check);
     return check;
+  }
+
+  async #checkInLine(repoId: string, folder: string, packs: ReadonlySet<string>): Promise<Finding> {
+    if (this.#checksUnderWay < CHECKS_AT_ONCE_MAX) this.#checksUnderWay += 1;
+    else await new Promise<void>((begin) => this.#line.push(begin));
+    try {
+      return await this.#check(repoId, folder, packs);
+    } finally {
+      const next = this.#line.shift();
+      if (next === undefined) this.#checksUnderWay -= 1;
+      else next();
+    }
   }
 
   async #check(repoId: string, folder: string, packs: ReadonlySet<string>): Promise<Finding> {
