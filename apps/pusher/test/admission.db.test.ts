@@ -1,8 +1,11 @@
+import { once } from 'node:events';
 import { globSync } from 'node:fs';
 import { connect, type Socket } from 'node:net';
 import { createToken, revokeToken, type CreatedToken, type Scope } from '@sluice/access';
+import { table } from '@sluice/db';
 import { commitFiles, makeRepo, type Git } from '@sluice/testkit';
-import { beforeEach, expect, test, vi } from 'vitest';
+import { sql } from 'kysely';
+import { beforeEach, expect, onTestFinished, test, vi } from 'vitest';
 import { preamble, reportOf, send, sendPush, type RawAnswer } from './raw-push.ts';
 import { usePusher } from './use-pusher.ts';
 
@@ -183,6 +186,58 @@ test.each([
   for (const socket of held) socket.destroy();
   const isLetIn = async (): Promise<void> => expect((await push()).text).not.toMatch(reason);
   await vi.waitFor(isLetIn, { timeout: 20_000, interval: 20 });
+});
+
+/** Asks for all refs, once or more on one connection, and reads the beginning of the first answer. */
+async function beginLooks(repoId: string, token: string, looks = 1): Promise<Socket> {
+  const socket = connect(Number(new URL(url).port), '127.0.0.1');
+  socket.on('error', () => {});
+  const path = `/${repoId}.git/info/refs?service=git-upload-pack`;
+  const head = `GET ${path} HTTP/1.1\r\nhost: 127.0.0.1\r\nauthorization: ${basic(token)['authorization']}\r\n\r\n`;
+  socket.write(head.repeat(looks));
+  await once(socket, 'readable');
+  return socket;
+}
+
+/** Makes a repository with more refs than the buffers of a connection take: 9 MB. */
+async function makeManyRefs(repoId: string): Promise<void> {
+  await work(['push', '--quiet', remote(repoId, OPERATOR), 'main']);
+  const commit = await work(['rev-parse', 'main']);
+  await sql`insert into ${table('ref')}
+    select ${repoId}, 'refs/heads/' || lpad(i::text, 900, '0'), ${commit} from generate_series(1, 10000) as i`.execute(
+    pusher.database.db,
+  );
+}
+
+const BOUND = { timeout: 20_000, interval: 50 };
+
+test('a list of refs is under way until it is taken or its connection ends', async () => {
+  await start({ SLUICE_ACCOUNT_AT_ONCE: '2' });
+  await makeManyRefs('a/api');
+  const { token } = await makeToken('alice', 'read');
+  const status = async (): Promise<number> => (await look(basic(token), 'a/none')).status;
+  const readers = [await beginLooks('a/api', token), await beginLooks('a/api', token)];
+  expect(await status()).toBe(429);
+  for (const socket of readers) socket.destroy();
+  await vi.waitFor(async () => expect(await status()).toBe(404), BOUND);
+  // The second of two answers on one connection has not begun when that ends.
+  const both = await beginLooks('a/api', token, 2);
+  await vi.waitFor(async () => expect(await status()).toBe(429), BOUND);
+  both.destroy();
+  await vi.waitFor(async () => expect(await status()).toBe(404), BOUND);
+});
+
+test('who takes a list of refs a few bytes at a time is let go', async () => {
+  await start({ SLUICE_ACCOUNT_AT_ONCE: '1', SLUICE_UPLOAD_MS: '1000' });
+  await makeManyRefs('a/api');
+  const { token } = await makeToken('alice', 'read');
+  const reader = await beginLooks('a/api', token);
+  const trickle = setInterval(() => reader.read(1), 20);
+  onTestFinished(() => {
+    clearInterval(trickle);
+    reader.destroy();
+  });
+  await vi.waitFor(async () => expect((await look(basic(token), 'a/none')).status).toBe(404), BOUND);
 });
 
 test('a proxy that nobody told of is noticed once', async () => {

@@ -16,6 +16,7 @@ import { ClientGone } from './read-body.ts';
 import { parseRoute, type RepoAddress, type Route, type Service } from './route.ts';
 import { serveReceivePack } from './serve-receive-pack.ts';
 import { serveUploadPack } from './serve-upload-pack.ts';
+import { untilTaken } from './until-taken.ts';
 
 /** Answers every request of the pusher. */
 export function createHandler(pusher: Pusher): HttpHandler {
@@ -35,10 +36,12 @@ export function createHandler(pusher: Pusher): HttpHandler {
     }
     return clientAddress(request.socket.remoteAddress, [header].join(), pusher.settings.proxyHops);
   };
-  const handle = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
+  const handle = async (
+    { route, entry }: { route: Route; entry: Entry },
+    request: IncomingMessage,
+    response: ServerResponse,
+  ): Promise<void> => {
     requireFraming(request);
-    const route = parseRoute(request.url ?? '');
-    using entry = pusher.admission.begin(trafficOf(route));
     if (route.kind !== 'health') demand(entry.count('address', addressOf(request)));
     const caller = route.kind === 'health' ? ANYONE : await authorize(request);
     const account = countedAccount(caller);
@@ -62,8 +65,10 @@ export function createHandler(pusher: Pusher): HttpHandler {
   };
 
   return async (request, response) => {
+    const route = parseRoute(request.url ?? '');
+    using entry = pusher.admission.begin(trafficOf(route));
     try {
-      await handle(request, response);
+      await handle({ route, entry }, request, response);
     } catch (error) {
       if (error instanceof ClientGone) response.destroy();
       else {
@@ -73,6 +78,8 @@ export function createHandler(pusher: Pusher): HttpHandler {
         answerError(request, response, known);
       }
     }
+    // What its client has not taken yet of an answer is in memory, so until then the request counts.
+    await untilTaken(request, response, pusher.settings.uploadMs);
   };
 }
 
