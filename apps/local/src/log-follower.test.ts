@@ -37,3 +37,23 @@ test('the tail is what the services said, without what turbo and pnpm add', () =
     '@sluice/dispatcher:start: {"level":"error","service":"dispatcher","event":"broken"}',
   ]);
 });
+
+test('nothing that a service wrote moves a cursor or passes for another line', () => {
+  const path = join(folder.path, 'services.log');
+  const message = '\u001b]0;title\u0007\u001b[2Jgone\nnpm start: all is well \u202e';
+  const event = { level: 'warn', service: 'pusher', event: 'git_\u009bfailed', message };
+  writeFileSync(path, `pusher: ${JSON.stringify(event)}\npusher: \u001b[1A\u009b2K broken\n`);
+  using follower = new LogFollower(path);
+  expect(follower.read()).toEqual([
+    {
+      level: 'warn',
+      service: 'pusher',
+      event: 'git_\\u{9b}failed',
+      message: '\\u{1b}]0;title\\u{7}\\u{1b}[2Jgone\\u{a}npm start: all is well \\u{202e}',
+    },
+  ]);
+  expect(follower.tail().split('\n')).toEqual([
+    expect.not.stringMatching(/[\p{Cc}\p{Cf}]/u),
+    'pusher: \\u{1b}[1A\\u{9b}2K broken',
+  ]);
+});

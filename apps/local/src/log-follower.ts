@@ -1,5 +1,7 @@
 import { closeSync, openSync, readSync } from 'node:fs';
+import { printable } from '@sluice/service-kit';
 
+/** Texts that a terminal does not obey. */
 export interface ServiceEvent {
   service: string;
   level: string;
@@ -39,7 +41,7 @@ export class LogFollower {
   /** The last lines, for a message about what went wrong; what is only about the machinery is left out. */
   tail(): string {
     const told = this.#tail.filter((line) => !MACHINERY.test(line) && !isRoutine(line));
-    return (told.length > 0 ? told : this.#tail).join('\n');
+    return (told.length > 0 ? told : this.#tail).map(printable).join('\n');
   }
 
   [Symbol.dispose](): void {
@@ -67,7 +69,12 @@ function parseEvent(line: string): ServiceEvent | undefined {
     if (typeof service !== 'string' || typeof level !== 'string' || typeof event !== 'string')
       return undefined;
     const detail = message ?? (error as { message?: unknown } | undefined)?.message ?? '';
-    return { service, level, event, message: typeof detail === 'string' ? detail : JSON.stringify(detail) };
+    return {
+      service: printable(service),
+      level: printable(level),
+      event: printable(event),
+      message: printable(typeof detail === 'string' ? detail : JSON.stringify(detail)),
+    };
   } catch {
     return undefined;
   }
