@@ -152,7 +152,10 @@ export class Dispatcher {
         connectionString,
         emit,
         onAnnounced: (repoId, effectId) => this.#onAnnounced(repoId, effectId),
-        onReady: () => void this.#sweepAfterGap(),
+        onReady: () => {
+          this.#rest.forget();
+          void this.#sweepAfterGap();
+        },
       });
     }
     this.#claiming = this.#claimUntilStopped();

@@ -31,7 +31,8 @@ export class Rest {
   readonly #news: NewsRate;
   readonly #isListening: () => boolean;
   readonly #currentId: () => string | undefined;
-  #isSleeping = false;
+  /** What the database was told last; undefined: it may not know of it, and is told again. */
+  #isSleeping: boolean | undefined = false;
   #looksLeft: number[] = [];
   #fullMs = FULL_MS_MIN;
 
@@ -57,24 +58,24 @@ export class Rest {
 
   /** Whether enqueues are asked to notify. */
   get isSleeping(): boolean {
-    return this.#isSleeping;
+    return this.#isSleeping === true;
   }
 
-  /** The registration is lost, and whether it sleeps with it; the next one is awake. */
+  /** What the database was told may be lost: with the registration, or with a server that another one stands in for. */
   forget(): void {
-    this.#isSleeping = false;
+    this.#isSleeping = undefined;
   }
 
   /** A claim brought something. */
   async end(dispatcherId: string): Promise<void> {
     this.#fullMs = FULL_MS_MIN;
     // A few effects now and then are served faster asleep: each is announced, and nothing is written in between.
-    if (this.#isSleeping && this.#news.isBusy) await this.#setSleeping(dispatcherId, false);
+    if (this.#isSleeping !== false && this.#news.isBusy) await this.#setSleeping(dispatcherId, false);
   }
 
   /** A claim brought nothing, and there is nothing else to claim. `onNothing` hears when a second look agrees. */
   async begin(dispatcherId: string, onNothing: () => Promise<void>): Promise<void> {
-    if (this.#isListening() && !this.#isSleeping && !this.#news.isBusy) {
+    if (this.#isListening() && !this.isSleeping && !this.#news.isBusy) {
       await this.#setSleeping(dispatcherId, true);
       this.#looksLeft = [...LOOKS_AFTER_MS];
       await this.#claimer.sweep();
@@ -96,6 +97,7 @@ export class Rest {
   }
 
   async #setSleeping(id: string, isSleeping: boolean): Promise<void> {
+    this.#isSleeping = undefined;
     await this.#calls.run(CALL_BOUND_MS, 'falling asleep or waking', () =>
       setSleeping(this.#db, id, isSleeping),
     );

@@ -102,6 +102,18 @@ test('a killed LISTEN connection is replaced, and what came meanwhile is found b
   await until('what came after it has run', () => dispatcher.stats.completed === 2);
 });
 
+test('a server that lost what it was told, as one that stands in for another may have, is told again that it sleeps', async () => {
+  const dispatcher = await start(() => Promise.resolve(PASS), {
+    connectionString: database.url,
+    pollMs: NEVER_MS,
+  });
+  await until('it listens', () => dispatcher.of('listening').length === 1);
+  await until('it sleeps', isAsleep);
+  await database.db.updateTable('dispatcher').set({ is_sleeping: false }).execute();
+  await killListener();
+  await until('it sleeps again', isAsleep);
+});
+
 test('it can be stopped in the middle of reconnecting', async () => {
   const dispatcher = await start(() => Promise.resolve(PASS), {
     connectionString: database.url,
