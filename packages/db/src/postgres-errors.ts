@@ -12,12 +12,14 @@ const VERDICTS: Record<string, Verdict> = {
   '40P01': CONFLICT, // deadlock_detected
   '55P03': CONFLICT, // lock_not_available: lock_timeout passed
   '25P03': CONFLICT, // idle_in_transaction_session_timeout: this process stood still for too long
+  '25P04': CONFLICT, // transaction_timeout: it waited for others, or this process was slow
   '57014': CONFLICT, // query_canceled: statement_timeout passed, as while another held the lock
   '08': UNAVAILABLE, // connection exceptions
   '53300': UNAVAILABLE, // too_many_connections
   '57P01': UNAVAILABLE, // admin_shutdown
   '57P02': UNAVAILABLE, // crash_shutdown
   '57P03': UNAVAILABLE, // cannot_connect_now
+  '57P05': UNAVAILABLE, // idle_session_timeout, which the next statement is told of
   ECONNREFUSED: UNAVAILABLE,
   ECONNRESET: UNAVAILABLE,
   ECONNABORTED: UNAVAILABLE,
@@ -56,6 +58,8 @@ function verdict(error: unknown): Verdict | undefined {
   const state = sqlState(error);
   if (state !== undefined) return VERDICTS[state] ?? VERDICTS[state.slice(0, 2)];
   for (const link of chain(error)) {
+    // A stopped server takes its Unix socket with it; any other file that is missing stays missing.
+    if (link['code'] === 'ENOENT' && link['syscall'] === 'connect') return UNAVAILABLE;
     const found = typeof link['code'] === 'string' ? VERDICTS[link['code']] : undefined;
     if (found !== undefined) return found;
     if (typeof link['message'] === 'string' && LOST_CONNECTION.test(link['message'])) return UNAVAILABLE;
