@@ -4,6 +4,7 @@ import { expect, test } from 'vitest';
 import { scriptedDatabase } from '../test/scripted-database.ts';
 import type { Clock } from './clock.ts';
 import { Completer } from './completer.ts';
+import type { Settlement } from './settlement.ts';
 
 /** A completer whose statements are answered, and whose sleeps end, when the test says so. */
 function setUp() {
@@ -34,12 +35,14 @@ function setUp() {
     mayOverlap: () => mayOverlap,
   });
   let added = 0;
+  const add = (count: number, settlement: Settlement): void => {
+    for (let n = 0; n < count; n += 1) completer.add(claim(++added), settlement);
+  };
   return {
     statements,
     closed,
-    complete: (count: number) => {
-      for (let n = 0; n < count; n += 1) completer.add(claim(++added), { kind: 'complete', outcome: 'pass' });
-    },
+    complete: (count: number) => add(count, { kind: 'complete', outcome: 'pass' }),
+    fail: (count: number) => add(count, { kind: 'fail', error: 'why', isPoison: false, retryInMs: 0 }),
     /** Ends the sleeps of up to so many milliseconds, and lets everything happen that follows. */
     pass: async (ms: number) => {
       await setImmediate();
@@ -127,4 +130,17 @@ test('what is added in the moment in which both senders find too little is sent'
   await pass(GATHER_MS);
   await answer(2);
   expect(closed).toHaveLength(1_001);
+});
+
+test('many failures are one statement, and keep no completion waiting for longer', async () => {
+  const { complete, fail, pass, answer, statements, closed } = setUp();
+  complete(1);
+  fail(500);
+  await pass(GATHER_MS);
+  for (let nth = 0; nth < 3; nth += 1) {
+    await answer(nth);
+    await pass(GATHER_MS);
+  }
+  expect(statements.map(({ claims }) => claims.length)).toEqual([1, 499, 1]);
+  expect(closed).toHaveLength(501);
 });

@@ -1,7 +1,7 @@
 import { isUnavailable, SluiceError, sqlState, type DB } from '@sluice/db';
 import {
   dispatcherCompleteMany,
-  dispatcherFail,
+  dispatcherFailMany,
   dispatcherHandBack,
   findEffect,
   type Claim,
@@ -135,13 +135,7 @@ export class Completer {
   async #send(batch: Pending[]): Promise<void> {
     await this.#complete(batch.filter(({ settlement }) => settlement.kind === 'complete'));
     await this.#handBack(batch.filter(({ settlement }) => settlement.kind === 'hand_back'));
-    for (const pending of batch) {
-      const { claim, settlement } = pending;
-      if (settlement.kind !== 'fail') continue;
-      const { error, retryInMs, isPoison } = settlement;
-      const how = await dispatcherFail(this.#db, { claim, error, retryInMs, isPoison });
-      this.#close(claim, how === 'stale' ? await this.#verdict(pending) : how, error);
-    }
+    await this.#fail(batch.filter(({ settlement }) => settlement.kind === 'fail'));
   }
 
   /** Of a claim that is no longer open: whether somebody took it away, or we closed it ourselves unawares. */
@@ -158,6 +152,18 @@ export class Completer {
     const accepted = new Set(await dispatcherHandBack(this.#db, claims));
     for (const { claim, isUncertain } of batch)
       this.#close(claim, isUncertain || accepted.has(claim.claimNumber) ? 'handed_back' : 'stale');
+  }
+
+  async #fail(batch: Pending[]): Promise<void> {
+    if (batch.length === 0) return;
+    const failures = batch.flatMap(({ claim, settlement }) =>
+      settlement.kind === 'fail' ? [{ claim, ...settlement }] : [],
+    );
+    const ends = await dispatcherFailMany(this.#db, failures);
+    for (const [index, { claim, error }] of failures.entries()) {
+      const how = ends[index]!;
+      this.#close(claim, how === 'stale' ? await this.#verdict(batch[index]!) : how, error);
+    }
   }
 
   async #complete(batch: Pending[]): Promise<void> {

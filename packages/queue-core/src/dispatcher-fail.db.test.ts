@@ -1,8 +1,9 @@
+import { createDatabase, table } from '@sluice/db';
 import { useTestDatabase } from '@sluice/testkit';
 import { sql } from 'kysely';
 import { beforeEach, expect, test } from 'vitest';
 import { claimSome, emptyQueue, fillQueue, openClaims } from '../test/fill-queue.ts';
-import { dispatcherFail } from './dispatcher-fail.ts';
+import { dispatcherFail, dispatcherFailMany } from './dispatcher-fail.ts';
 import { dispatcherHandBack } from './dispatcher-hand-back.ts';
 import { promoteDue } from './promote-due.ts';
 
@@ -86,6 +87,55 @@ test('any delay is stored, a longer one as 30 days; what is no duration is refus
     database.db,
   );
   expect(rows).toEqual([{ days: 30 }]);
+});
+
+test('many fail as each would alone, in one statement', async () => {
+  const statements: string[] = [];
+  await using db = createDatabase({
+    connectionString: database.url,
+    applicationName: 'test',
+    log: ({ query }) => {
+      statements.push(query.sql);
+    },
+  });
+  await fillQueue(db, 'a', 3);
+  await fillQueue(db, 'b', 2, { maxAttempts: 1 });
+  const [soon, late, poison] = await claimSome(db, 'a', 3);
+  const [last, lost] = await claimSome(db, 'b', 2);
+  expect(await dispatcherHandBack(db, [lost!])).toHaveLength(1);
+  statements.length = 0;
+  const failures = [
+    { claim: lost!, error: 'lost', retryInMs: 0 },
+    { claim: late!, error: 'late', retryInMs: 3_600_000 },
+    { claim: last!, error: 'last', retryInMs: 0 },
+    { claim: poison!, error: 'poison', retryInMs: 0, isPoison: true },
+    { claim: soon!, error: 'soon', retryInMs: 0 },
+    { claim: soon!, error: 'once more', retryInMs: 0 },
+  ];
+  expect(await dispatcherFailMany(db, failures)).toEqual([
+    'stale',
+    'scheduled',
+    'dead',
+    'dead',
+    'scheduled',
+    'stale',
+  ]);
+  expect(statements).toHaveLength(1);
+  const rows = await sql<{ reason: string; state: string; attempts: number; minutes: number | null }>`
+    select reason, state, attempts, round(extract(epoch from run_at - clock_timestamp()) / 60)::int as minutes
+      from ${table('effect')} order by effect_id`.execute(db);
+  expect(rows.rows).toEqual([
+    { reason: 'soon', state: 'scheduled', attempts: 1, minutes: 0 },
+    { reason: 'late', state: 'scheduled', attempts: 1, minutes: 60 },
+    { reason: 'poison', state: 'dead', attempts: 1, minutes: null },
+    { reason: 'last', state: 'dead', attempts: 1, minutes: null },
+    { reason: null, state: 'enqueued', attempts: 0, minutes: null },
+  ]);
+  expect(await openClaims(db)).toEqual({});
+  expect(await dispatcherFailMany(db, [])).toEqual([]);
+  await expect(
+    dispatcherFailMany(db, [failures[0]!, { claim: soon!, error: '', retryInMs: -1 }]),
+  ).rejects.toThrow(/^failures\[1\]\.retryInMs/);
 });
 
 test('handing back spends no attempt and keeps the place in the queue', async () => {

@@ -3,7 +3,7 @@ export { arrivalsAfter, highestEffectId } from './arrivals.ts';
 export { dispatcherClaimsOf } from './claims-of.ts';
 export { dispatcherClaim } from './dispatcher-claim.ts';
 export { dispatcherComplete, dispatcherCompleteMany } from './dispatcher-complete.ts';
-export { dispatcherFail } from './dispatcher-fail.ts';
+export { dispatcherFail, dispatcherFailMany } from './dispatcher-fail.ts';
 export { dispatcherHandBack } from './dispatcher-hand-back.ts';
 export { heartbeat, registerDispatcher, setSleeping, unregisterDispatcher } from './dispatcher-lease.ts';
 export { fairClaim } from './fair-claim.ts';

@@ -14,6 +14,7 @@ export const {
   dispatcherComplete,
   dispatcherCompleteMany,
   dispatcherFail,
+  dispatcherFailMany,
   dispatcherHandBack,
   dispatcherRequeueStale,
   fairClaim,

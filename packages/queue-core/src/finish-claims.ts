@@ -2,18 +2,30 @@ import { PREPARED, table, type DB } from '@sluice/db';
 import { sql, type Kysely, type RawBuilder } from 'kysely';
 import type { Claim, Outcome } from './claim.ts';
 
-/** How a claim ends for good. */
-export type Finish = { claim: Claim; reason?: string | undefined; resultRef?: string | undefined } & (
-  { state: 'done'; outcome: Outcome } | { state: 'dead'; outcome?: undefined }
-);
+/** How a claim ends. */
+export type Finish = {
+  claim: Claim;
+  reason?: string | undefined;
+  resultRef?: string | undefined;
+  /** While attempts are left, the effect is not finished but scheduled again, for so long from now. */
+  retryInMs?: number | undefined;
+} & ({ state: 'done'; outcome: Outcome } | { state: 'dead'; outcome?: undefined });
+
+/** Moves claimed effects to history, as {@link closeClaims} does, and returns the claim numbers that were accepted. */
+export async function finishClaims(db: Kysely<DB>, finishes: readonly Finish[]): Promise<bigint[]> {
+  return [...(await closeClaims(db, finishes)).keys()];
+}
 
 /**
- * Moves claimed effects to history and returns the claim numbers that were accepted: in one statement, unless an effect
- * occurs in several claims. A claim counts only if number, effect, repo, attempt and claimant all match an open one:
- * whoever lost it changes nothing. Of several finishes of one claim the first counts.
+ * Closes claims and says of each one that was accepted, by its number, what became of its effect: in one statement,
+ * unless an effect occurs in several claims. A claim counts only if number, effect, repo, attempt and claimant all match
+ * an open one: whoever lost it changes nothing. Of several finishes of one claim the first counts.
  */
-export async function finishClaims(db: Kysely<DB>, finishes: readonly Finish[]): Promise<bigint[]> {
-  const accepted: bigint[] = [];
+export async function closeClaims(
+  db: Kysely<DB>,
+  finishes: readonly Finish[],
+): Promise<Map<bigint, 'finished' | 'scheduled'>> {
+  const accepted = new Map<bigint, 'finished' | 'scheduled'>();
   let rest = finishes;
   while (rest.length > 0) {
     const batch = new Map<bigint, Finish>();
@@ -25,14 +37,15 @@ export async function finishClaims(db: Kysely<DB>, finishes: readonly Finish[]):
       else if (other.claim.claimNumber !== claimNumber) rivals.push(finish);
     }
     const { rows } = await finishStatement([...batch.values()]).execute(db);
-    for (const number of rows[0]?.numbers?.split(' ') ?? []) accepted.push(BigInt(number));
+    for (const number of rows[0]?.numbers?.split(' ') ?? []) accepted.set(BigInt(number), 'finished');
+    for (const number of rows[0]?.scheduled?.split(' ') ?? []) accepted.set(BigInt(number), 'scheduled');
     rest = rivals;
   }
   return accepted;
 }
 
 /**
- * The statement behind {@link finishClaims}, for claims of as many effects. No step joins two sets of rows. Open claims
+ * The statement behind {@link closeClaims}, for claims of as many effects. No step joins two sets of rows. Open claims
  * are few and short-lived, so statistics about them are wrong more often than right: a join planned on "there are none"
  * is a nested loop of rows² comparisons, and one planned on "there are many" reads the whole queue. Instead, rows are
  * found by `= any(array)` through an index and meet their input by `width_bucket`, a binary search in a sorted array.
@@ -51,7 +64,11 @@ export function finishStatement(finishes: readonly Finish[]) {
     differing.includes(name)
       ? sql`g.facts -> (${nth} - 1) ->> ${sql.lit(1 + differing.indexOf(name))}`
       : sql`${FACTS[name](given[0]!)}::text`;
-  return sql<{ numbers: string | null }>`${PREPARED}
+  // Completions are spared the part that only failures need.
+  const hasRetries = given.some(({ retryInMs }) => retryInMs !== undefined);
+  const whereRetries = (text: RawBuilder<unknown>) => (hasRetries ? text : sql``);
+  const isRetried = sql`(${fact('retryInMs', NTH)} is not null and q.attempts + 1 < q.max_attempts)`;
+  return sql<{ numbers: string | null; scheduled?: string | null }>`${PREPARED}
     with given as materialized (
       select ${given.map(({ claim }) => claim.effectId)}::bigint[] as effects,
              ${given.map(({ claim }) => claim.claimNumber)}::bigint[] as numbers,
@@ -68,9 +85,16 @@ export function finishStatement(finishes: readonly Finish[]) {
              array_agg(claim_number order by effect_id) as numbers,
              array_agg(claimed_at order by effect_id) as claimed_at
         from closed
-    ), removed as (
-      delete from ${table('effect_queue')} q
-       where q.effect_id = any((select effects from accepted)::bigint[])
+    ), ${whereRetries(sql`scheduled as (
+      update ${table('effect_queue')} q
+         set attempts = q.attempts + 1, last_error = ${fact('reason', NTH)},
+             run_at = clock_timestamp() + (${fact('retryInMs', NTH)})::float8 * interval '1 millisecond'
+        from given g
+       where q.effect_id = any((select effects from accepted)::bigint[]) and ${isRetried}
+      returning g.numbers[${NTH}] as number
+    ), `)}removed as (
+      delete from ${table('effect_queue')} q${whereRetries(sql` using given g`)}
+       where q.effect_id = any((select effects from accepted)::bigint[])${whereRetries(sql` and not ${isRetried}`)}
       returning q.*
     ), kept as (
       insert into ${table('effect_history')}
@@ -94,7 +118,8 @@ export function finishStatement(finishes: readonly Finish[]) {
        where k.effect_id = any((select all_of_them from keyed)::bigint[])
          and (not k.is_retained or (k.effect_id = any((select done from keyed)::bigint[])) is not true)
     )
-    select array_to_string(numbers, ' ') as numbers from accepted`;
+    select array_to_string(numbers, ' ') as numbers${whereRetries(sql`,
+           (select string_agg(number::text, ' ') from scheduled) as scheduled`)} from accepted`;
 }
 
 /** Which of the given claims a row may be. */
@@ -108,6 +133,7 @@ const FACTS = {
   outcome: ({ outcome }: Finish) => outcome ?? null,
   reason: ({ reason }: Finish) => reason ?? null,
   resultRef: ({ resultRef }: Finish) => resultRef ?? null,
+  retryInMs: ({ retryInMs }: Finish) => retryInMs ?? null,
 } as const;
 type Fact = keyof typeof FACTS;
 const NAMES = Object.keys(FACTS) as Fact[];

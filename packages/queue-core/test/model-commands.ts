@@ -8,7 +8,7 @@ import { completeEffect } from '../src/complete-effect.ts';
 import { effectId } from '../src/effect-id.ts';
 import { dispatcherClaim } from '../src/dispatcher-claim.ts';
 import { dispatcherCompleteMany } from '../src/dispatcher-complete.ts';
-import { dispatcherFail } from '../src/dispatcher-fail.ts';
+import { dispatcherFail, dispatcherFailMany } from '../src/dispatcher-fail.ts';
 import { dispatcherHandBack } from '../src/dispatcher-hand-back.ts';
 import { heartbeat, unregisterDispatcher } from '../src/dispatcher-lease.ts';
 import { enqueueEffect } from '../src/enqueue-effect.ts';
@@ -240,6 +240,22 @@ const fail = command(
   },
 );
 
+const failMany = command(
+  'dispatcherFailMany',
+  fc.tuple(nth, fc.array(fc.tuple(nth, fc.boolean()), { minLength: 1, maxLength: 5 })),
+  async (model, world, [by, drawn]) => {
+    const failures = drawn.flatMap(([which, isPoison]) => {
+      const claim = at(world.claims, which);
+      return claim === undefined ? [] : [{ claim, error: 'why', retryInMs: LONG_MS, isPoison }];
+    });
+    const got = await dispatcherFailMany(session(world, by).db, failures);
+    const expected = failures.map(({ claim, isPoison }) =>
+      model.fail(claim.claimNumber, { isPoison, isDueAtOnce: false }),
+    );
+    expect(got).toEqual(expected);
+  },
+);
+
 const handBack = command('dispatcherHandBack', fc.tuple(nth, nths), async (model, world, [by, which]) => {
   const claims = pick(world.claims, which);
   const got = await dispatcherHandBack(session(world, by).db, claims);
@@ -347,6 +363,7 @@ export const commands: readonly fc.Arbitrary<Command>[] = [
   completeMany,
   completeAtOnce,
   fail,
+  failMany,
   handBack,
   cancel,
   setRepo,

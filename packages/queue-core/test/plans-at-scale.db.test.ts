@@ -6,7 +6,7 @@ import { cancelEffects } from '../src/cancel-effects.ts';
 import { claimEffects } from '../src/claim-effects.ts';
 import { toClaimedEffect, type ClaimedEffect, type ClaimedRow } from '../src/claim.ts';
 import { dispatcherCompleteMany } from '../src/dispatcher-complete.ts';
-import { dispatcherFail } from '../src/dispatcher-fail.ts';
+import { dispatcherFail, dispatcherFailMany } from '../src/dispatcher-fail.ts';
 import { dispatcherHandBack } from '../src/dispatcher-hand-back.ts';
 import { effectId, type EffectId } from '../src/effect-id.ts';
 import { enqueueEffects } from '../src/enqueue-effects.ts';
@@ -131,6 +131,21 @@ const OPERATIONS: [
     100,
     async (trx) => [await dispatcherFail(trx, { claim: claims[0]!, error: 'why', retryInMs: 1 })],
     1,
+  ],
+  [
+    'a failure of 100, half of them dead',
+    4000,
+    (trx) =>
+      dispatcherFailMany(
+        trx,
+        claims.slice(0, 100).map((claim, n) => ({
+          claim,
+          error: `why ${n}`,
+          retryInMs: n,
+          isPoison: n % 2 === 0,
+        })),
+      ),
+    100,
   ],
   ['handing back 100', 1000, (trx) => dispatcherHandBack(trx, claims.slice(0, 100)), 100],
   [
