@@ -1,5 +1,5 @@
-import { createHash } from 'node:crypto';
-import { mkdir, rename, rm, writeFile } from 'node:fs/promises';
+import { createHash, randomInt } from 'node:crypto';
+import { mkdir, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 
 /** File descriptors that git and its hooks inherit from the pusher, in the order of {@link HOOK_PIPES}. */
@@ -35,17 +35,29 @@ exec cat <&6
 
 /**
  * Writes the hook scripts into a folder of the pusher's own and returns it. Its name holds their hash, so that a
- * newer pusher never changes scripts under an older one's running pushes.
+ * newer pusher never changes scripts under an older one's running pushes. Nor does another of the same version: what
+ * is right stays, and what is not is replaced without being away in between.
  */
 export async function writeHooks(dataDir: string): Promise<string> {
   const hash = createHash('sha256').update(JSON.stringify(HOOKS)).digest('hex').slice(0, 12);
   const folder = join(dataDir, 'hooks', hash);
-  const temporary = `${folder}.${process.pid}`;
-  await rm(temporary, { recursive: true, force: true });
-  await mkdir(temporary, { recursive: true, mode: 0o755 });
-  for (const [name, script] of Object.entries(HOOKS))
-    await writeFile(join(temporary, name), script, { mode: 0o755 });
-  await rm(folder, { recursive: true, force: true });
-  await rename(temporary, folder);
+  await mkdir(folder, { recursive: true, mode: 0o755 });
+  for (const name of await readdir(folder))
+    if (!Object.hasOwn(HOOKS, name)) await rm(join(folder, name), { recursive: true, force: true });
+  for (const [name, script] of Object.entries(HOOKS)) {
+    const path = join(folder, name);
+    if (await isRight(path, script)) continue;
+    const temporary = `${folder}.${randomInt(2 ** 47)}`;
+    await writeFile(temporary, script, { mode: 0o755 });
+    await rename(temporary, path);
+  }
   return folder;
+}
+
+async function isRight(path: string, script: string): Promise<boolean> {
+  try {
+    return ((await stat(path)).mode & 0o100) !== 0 && (await readFile(path, 'utf8')) === script;
+  } catch {
+    return false;
+  }
 }
