@@ -9,15 +9,9 @@ export async function untilTaken(
   response: ServerResponse,
   totalMs: number,
 ): Promise<void> {
-  if (response.writableFinished || socket.destroyed) return;
-  const { promise, resolve } = Promise.withResolvers<void>();
+  if (response.closed) return;
+  // The connection: an answer that waits behind another one has none yet that it could end.
   const deadline = setTimeout(() => socket.destroy(), totalMs);
-  response.once('finish', resolve);
-  // The connection and not the answer: one that waits behind another on the same connection is not told. There may be
-  // as many of them as requests under way.
-  socket.setMaxListeners(0);
-  socket.once('close', resolve);
-  await promise;
+  await new Promise((resolve) => response.once('close', resolve));
   clearTimeout(deadline);
-  socket.off('close', resolve);
 }
