@@ -6,7 +6,7 @@ import { CommandError } from '../command-error.ts';
 import type { Terminal } from '../terminal.ts';
 import { installHook, type InstallOptions } from './install-hook.ts';
 import { removeHook } from './remove-hook.ts';
-import { withDatabaseUrl } from './settings-of-hook.ts';
+import { settingsForPush } from './settings-of-hook.ts';
 import { syncRepository } from './sync-repository.ts';
 
 /** `sluice hook` and what is below it. */
@@ -55,7 +55,7 @@ async function serveHook({ cwd, env, stderr }: Terminal): Promise<void> {
     folder: await realpath(resolve(cwd, gitDir)),
     gitPid: process.ppid,
     env,
-    readSettings: () => withDatabaseUrl(env),
+    readSettings: () => settingsForPush(env),
     input: process.stdin,
     write: (bytes) => void process.stdout.write(bytes),
     show: (line) => void stderr.write(`${line}\n`),

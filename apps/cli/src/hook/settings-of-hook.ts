@@ -1,5 +1,6 @@
 import { spawn } from 'node:child_process';
 import { join, resolve } from 'node:path';
+import { SluiceError } from '@sluice/db';
 import { ADOPTED, readHookSettings, type HookSettings } from '@sluice/pusher/adopted';
 import { CommandError } from '../command-error.ts';
 import { readDatabaseUrl, readDataFolder } from '../settings.ts';
@@ -34,12 +35,16 @@ export async function readSettings(env: Env): Promise<HookSettings> {
   return readHookSettings(await withDatabaseUrl(env));
 }
 
-/** What is missing then is for whoever reads the settings to say. */
-export async function withDatabaseUrl(env: Env): Promise<Env> {
+async function withDatabaseUrl(env: Env): Promise<Env> {
+  return { ...env, DATABASE_URL: await readDatabaseUrl(env) };
+}
+
+/** The same for the hook, which has only one line to say what is wrong. */
+export async function settingsForPush(env: Env): Promise<Env> {
   try {
-    return { ...env, DATABASE_URL: await readDatabaseUrl(env) };
+    return await withDatabaseUrl(env);
   } catch (error) {
-    if (error instanceof CommandError) return env;
+    if (error instanceof CommandError) throw new SluiceError('invalid_settings', error.message);
     throw error;
   }
 }

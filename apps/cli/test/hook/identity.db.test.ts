@@ -133,3 +133,26 @@ test('a repository with members takes signed pushes, and each certificate once',
   const replayed = await push(['--signed=true', 'origin', 'main'], alice);
   expect(replayed.stderr).toContain('the push certificate was not made for this repository on this server');
 });
+
+test('without DATABASE_URL, and while no local start runs, a push and every command say so', async () => {
+  const { bare, push, install } = await adopted.begin();
+  await install();
+  const file = join(bare.folder, 'sluice/env');
+  writeFileSync(file, readFileSync(file, 'utf8').replace(/^DATABASE_URL=.*\n/m, ''));
+  const said = 'expected DATABASE_URL, or a running local start (';
+  expect((await push(['origin', 'main'])).stderr).toContain(
+    `(Sluice is not set up right on this server: ${said}`,
+  );
+  const synced = await adopted.cli(['hook', 'sync', bare.folder], { DATABASE_URL: '' });
+  expect(synced).toMatchObject({ code: 1, stderr: expect.stringContaining(`sluice: ${said}`) });
+  expect(synced.stderr).toMatch(/next: Set DATABASE_URL, .* or start everything here with npm start\.\n$/);
+});
+
+test('a wrong setting is named by an installation, with what to do', async () => {
+  const { repoId, bare } = await adopted.begin();
+  const { stderr } = await adopted.cli(['hook', 'install', bare.folder, '--repo', repoId], {
+    SLUICE_POOLER: 'x',
+  });
+  expect(stderr).toContain('sluice: One setting is wrong:\n  SLUICE_POOLER: expected');
+  expect(stderr).toContain('  next: Correct each setting the message lists;');
+});
