@@ -38,30 +38,30 @@ const AS_PUSHED = { GIT_NO_REPLACE_OBJECTS: '1' };
 
 /** The object stores of the pusher whose data folder is on this machine. */
 export class ObjectStore {
-  readonly #dataDir: string;
+  readonly dataDir: string;
   readonly #git: Git;
 
   constructor(terminal: Terminal) {
-    this.#dataDir = resolve(terminal.cwd, readDataFolder(terminal.env));
+    this.dataDir = resolve(terminal.cwd, readDataFolder(terminal.env));
     this.#git = createGit(terminal.cwd, terminal.env);
   }
 
   /** Whether a pusher keeps object stores there. */
   async isHere(): Promise<boolean> {
-    return await exists(join(this.#dataDir, 'repos'));
+    return await exists(join(this.dataDir, 'repos'));
   }
 
   /** Fails unless it does: elsewhere everything would seem to be lost. */
   async assertHere(): Promise<void> {
     if (await this.isHere()) return;
     throw new CommandError(
-      `expected the data folder of a pusher, got ${this.#dataDir}`,
+      `expected the data folder of a pusher, got ${this.dataDir}`,
       "Run this where the pusher runs, with its SLUICE_DATA_DIR, as the pusher's user.",
     );
   }
 
   folderOf({ repoId, objectFormat }: StoredRepo): string {
-    return repoFolder(this.#dataDir, repoId, objectFormat);
+    return repoFolder(this.dataDir, repoId, objectFormat);
   }
 
   /** Null: the repository is not on this disk. */

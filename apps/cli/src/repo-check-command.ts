@@ -33,7 +33,7 @@ export async function checkRepos(
     repos === 1
       ? 'the repository lacks objects'
       : `${withheld} of ${repos} repositories ${withheld === 1 ? 'lacks' : 'lack'} objects`,
-    'Bring them back from a backup or a clone, as docs/operating.md says.',
+    `Bring them back from a backup or a clone, as docs/operating.md says; or set SLUICE_DATA_DIR, if ${store.dataDir} is not the pusher's.`,
   );
 }
 

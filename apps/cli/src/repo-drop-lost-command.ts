@@ -1,7 +1,16 @@
 import { access } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
-import { inBoundedTransaction } from '@sluice/db';
-import { commitPush, loadServerKey, lockRepo, type PushOutcome, type RefRow } from '@sluice/ref-store';
+import { type DB, inBoundedTransaction } from '@sluice/db';
+import {
+  commitPush,
+  loadServerKey,
+  lockRepo,
+  readServerKeys,
+  type PushOutcome,
+  type RefRow,
+  type ServerKey,
+} from '@sluice/ref-store';
+import type { Kysely } from 'kysely';
 import { CommandError } from './command-error.ts';
 import { ObjectStore } from './object-store.ts';
 import { readDataFolder } from './settings.ts';
@@ -32,6 +41,7 @@ export async function dropLostRefs(
           `there is no repository called ${repoId.slice(0, 200)}`,
           'sluice repo list shows them.',
         );
+      await assertOfThisDatabase(trx, key, store.dataDir);
       const check = await store.check(trx, repo, { isDeep: false });
       if (yes !== true || check.lost.length === 0) return { lost: check.lost, outcome: null };
       const committed = await commitPush(trx, {
@@ -54,6 +64,16 @@ export async function dropLostRefs(
     throw new CommandError('nothing was deleted', 'Look for a backup or a clone first; then add --yes.');
   }
   terminal.stdout.write(`${repoId}: push ${outcome.pushId} deleted\n${lines}`);
+}
+
+/** In the data folder of another installation, such as that of npm start, everything would seem to be lost. */
+async function assertOfThisDatabase(db: Kysely<DB>, key: ServerKey, dataDir: string): Promise<void> {
+  const keys = await readServerKeys(db);
+  if (keys.some(({ publicKey, retiredAt }) => publicKey === key.publicKey && retiredAt === null)) return;
+  throw new CommandError(
+    `expected the data folder and the key of a pusher on this database, got ${dataDir} and ${key.fingerprint}, which is not in use`,
+    "Run this with the pusher's SLUICE_DATA_DIR and SLUICE_KEY_FILE; sluice key list shows the keys in use.",
+  );
 }
 
 /** As the pusher reads it; it has to be there, since a new key would be nobody's. */

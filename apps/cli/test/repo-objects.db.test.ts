@@ -59,7 +59,7 @@ test('sluice repo check passes what is whole, names what is missing, and fails t
     /^check\/lost: 2 refs, 2 without their object\n {2}refs\/heads\/main names [0-9a-f]{40}, which is missing\n {2}refs\/heads\/old names [0-9a-f]{40}, which is missing\n {2}folder: \S+\ncheck\/whole: 2 refs, nothing is missing\n$/,
   );
   expect(checked.stderr).toBe(
-    'sluice: 1 of 2 repositories lacks objects\n  next: Bring them back from a backup or a clone, as docs/operating.md says.\n',
+    `sluice: 1 of 2 repositories lacks objects\n  next: Bring them back from a backup or a clone, as docs/operating.md says; or set SLUICE_DATA_DIR, if ${dataDir()} is not the pusher's.\n`,
   );
   expect((await cli('repo', 'check', 'check/whole')).code).toBe(0);
 });
@@ -169,4 +169,14 @@ test('drop-lost needs the key of the pusher, and makes none', async () => {
     `cannot read the pusher's key ${join(dataDir(), 'server-key.pem')}: ENOENT`,
   );
   expect(existsSync(join(dataDir(), 'server-key.pem'))).toBe(false);
+});
+
+test('with the data folder of another installation, in which everything seems lost, drop-lost deletes nothing', async () => {
+  const { folder } = await makeStored('check/elsewhere');
+  rmSync(folder, { recursive: true });
+  const { fingerprint } = await loadServerKey(join(dataDir(), 'server-key.pem'));
+  const refused = await cli('repo', 'drop-lost', 'check/elsewhere', '--yes');
+  expect(refused).toMatchObject({ code: 1, stdout: '' });
+  expect(refused.stderr).toContain(`got ${dataDir()} and ${fingerprint}, which is not in use`);
+  expect(await readRefs(database.db, 'check/elsewhere')).toHaveLength(2);
 });
