@@ -1,6 +1,6 @@
-import { createDatabase, table, type DB } from '@sluice/db';
+import { createDatabase, isRetryable, table, type DB } from '@sluice/db';
 import { useTestDatabase } from '@sluice/testkit';
-import { sql, type Kysely } from 'kysely';
+import { sql, type Kysely, type QueryId, type RawNode } from 'kysely';
 import { beforeEach, expect, test } from 'vitest';
 import { claimSome, emptyQueue, fillQueue } from '../test/fill-queue.ts';
 import { addDays, partitionName, DAILY_TABLES, qualified } from './day-partition.ts';
@@ -179,6 +179,37 @@ test('a table that somebody reads for long is skipped, and made by the next call
     expect((await maintainPartitions(database.db, { daysAhead: 0, retentionDays: 30 })).created).toEqual([
       name,
     ]);
+  }));
+
+test('upkeep that stands still while it has the tables locked is ended, and completions go on', () =>
+  onOneDay(async (day) => {
+    await fillQueue(database.db, 'a', 1);
+    const claims = await claimSome(database.db, 'a', 1);
+    const locked = Promise.withResolvers<void>();
+    const awake = Promise.withResolvers<void>();
+    let locking: QueryId | undefined;
+    const standsStill = database.db.withPlugin({
+      transformQuery({ node, queryId }) {
+        if (node.kind === 'RawNode' && /access exclusive/.test((node as RawNode).sqlFragments.join('')))
+          locking = queryId;
+        return node;
+      },
+      async transformResult({ result, queryId }) {
+        if (queryId === locking) {
+          locked.resolve();
+          await awake.promise;
+        }
+        return result;
+      },
+    });
+    const upkeep = maintainPartitions(standsStill, { daysAhead: 0, retentionDays: 30 });
+    upkeep.catch(() => undefined);
+    await locked.promise;
+    const completions = claims.map((claim) => ({ claim, state: 'done' as const, outcome: 'pass' as const }));
+    expect(await finishClaims(database.db, completions)).toHaveLength(1);
+    awake.resolve();
+    await expect(upkeep).rejects.toSatisfy(isRetryable);
+    expect(await partitions('effect_history')).not.toContain(partitionName(HISTORY!, day));
   }));
 
 test('several callers at once make each partition once', () =>

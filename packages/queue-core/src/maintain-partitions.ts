@@ -1,4 +1,4 @@
-import { inTransaction, SCHEMA, sqlState, table, type DB } from '@sluice/db';
+import { inBoundedTransaction, SCHEMA, sqlState, table, type DB } from '@sluice/db';
 import { sql, type Kysely, type Transaction } from 'kysely';
 import { assertWhole } from './assert-argument.ts';
 import {
@@ -44,7 +44,8 @@ const DAYS_MAX = 3_650;
  *
  * Claims and enqueues never touch these tables. A completion may wait, for less than a second: a partition is made as
  * a table of its own and attached, which keeps writers and readers of the default partition waiting; and what cannot be
- * locked soon is skipped until the next call. Each step is one transaction, so a crash leaves nothing half done.
+ * locked soon is skipped until the next call. Each step is one transaction, so a crash leaves nothing half done; one that
+ * stands still in the middle, as a frozen process does, is ended after 10 s, and its locks with it.
  * Several callers take turns.
  *
  * Where a day between the oldest partition and today has none, nobody did this for days, or the clock was set forward:
@@ -117,7 +118,7 @@ async function patiently<T>(
 ): Promise<T | 'locked'> {
   for (let attempt = 1; attempt <= TRIES; attempt += 1) {
     try {
-      return await inTransaction(db, async (trx) => {
+      return await inBoundedTransaction(db, async (trx) => {
         // Other callers are waited for; they are quick. Users of the tables are not.
         await sql`select set_config('lock_timeout', '10s', true)`.execute(trx);
         await sql`select pg_advisory_xact_lock(${UPKEEP_LOCK})`.execute(trx);

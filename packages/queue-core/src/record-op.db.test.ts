@@ -1,4 +1,6 @@
+import { table } from '@sluice/db';
 import { useTestDatabase } from '@sluice/testkit';
+import { sql } from 'kysely';
 import { expect, test } from 'vitest';
 import { opRecords, recordOp } from './record-op.ts';
 
@@ -40,6 +42,19 @@ test('concurrent pushes leave no gap, and a rolled back one none either', async 
   expect(seqs.toSorted((a, b) => (a < b ? -1 : 1))).toEqual(
     Array.from({ length: 10 }, (_, n) => BigInt(n + 1)),
   );
+});
+
+test('who stands still in the middle does not keep the repo from others for long', async () => {
+  await sql`alter table ${table('op_record')} alter column signer
+    set default current_setting('idle_in_transaction_session_timeout')`.execute(database.db);
+  const opOid = oid();
+  await recordOp(database.db, { repoId: 'op/6', opOid });
+  const row = await database.db
+    .selectFrom('op_record')
+    .select('signer')
+    .where('push_id', '=', opOid)
+    .executeTakeFirst();
+  expect(row).toEqual({ signer: '10s' });
 });
 
 test.each(['', 'ABCDEF', 'g'.repeat(40), 'a'.repeat(41)])('%o is no OID', async (opOid) => {

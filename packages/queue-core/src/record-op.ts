@@ -1,4 +1,4 @@
-import { dateOf, type DB, instant, inTransaction, SluiceError, table } from '@sluice/db';
+import { dateOf, type DB, instant, inBoundedTransaction, SluiceError, table } from '@sluice/db';
 import { sql, type Kysely } from 'kysely';
 import { assertRepoId, assertWhole, invalid } from './assert-argument.ts';
 
@@ -25,7 +25,7 @@ export async function recordOp(db: Kysely<DB>, op: { repoId: string; opOid: stri
   if (typeof opOid !== 'string' || !/^([0-9a-f]{40}|[0-9a-f]{64})$/.test(opOid)) {
     throw invalid('opOid', '40 or 64 lower-case hex digits', opOid, 'Pass the OID of the op record.');
   }
-  return await inTransaction(db, async (trx) => {
+  return await inBoundedTransaction(db, async (trx) => {
     await trx
       .insertInto('repo')
       .values({ repo_id: repoId })
