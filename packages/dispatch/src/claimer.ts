@@ -5,13 +5,14 @@ import {
   readyRepos,
   type Claim,
   type ClaimedEffect,
+  type ReadyRepo,
 } from '@sluice/queue-core/dispatcher';
 import type { Kysely } from 'kysely';
 import { BoundedCalls } from './bounded-calls.ts';
 import type { Clock } from './clock.ts';
 import type { DispatchEvent } from './dispatch-event.ts';
 import { FairScheduler } from './fair-scheduler.ts';
-import { LowWaterMarks } from './low-water-marks.ts';
+import { LowWaterMarks, type Look } from './low-water-marks.ts';
 import type { Turn } from './turn.ts';
 
 /** Most effects of one claim, and repos of one page of a sweep. */
@@ -39,6 +40,9 @@ export class Claimer {
   readonly #scheduler: FairScheduler;
   readonly #marks = new LowWaterMarks();
   #hasMetCap = false;
+  /** Effects that could be claimed before the queue is at its global cap, as far as we know; null: it has none. */
+  #globalRoom: number | null = null;
+  #released = 0;
 
   constructor(options: {
     db: Kysely<DB>;
@@ -56,12 +60,12 @@ export class Claimer {
 
   /** Whether a claim made now may find something. */
   get hasWork(): boolean {
-    return this.#scheduler.hasWork;
+    return this.#globalRoom !== 0 && this.#scheduler.hasWork;
   }
 
-  /** Repos with work that are at their cap. */
-  get fullCount(): number {
-    return this.#scheduler.fullCount;
+  /** Whether work waits for room: in a repo at its cap, or in the queue at its global cap. */
+  get isBlocked(): boolean {
+    return this.#scheduler.fullCount > 0 || (this.#globalRoom === 0 && this.#scheduler.hasWork);
   }
 
   /** Whether the last claim left a repo at its cap: completions are waited for then. */
@@ -79,11 +83,15 @@ export class Claimer {
   /** A claim of this repo is closed: there is room for another. */
   release(claim: Claim): void {
     this.#scheduler.release(claim.repoId);
+    this.#released += 1;
+    if (this.#globalRoom !== null) this.#globalRoom += 1;
   }
 
-  /** Looks again at repos that were at their cap by the claims of others. */
+  /** Looks again where there was no room for what others hold. */
   retryFull(): void {
     this.#scheduler.retryFull(RETRY_FULL_MAX);
+    // One effect is asked for, and its claim says how much room there is.
+    if (this.#globalRoom === 0) this.#globalRoom = 1;
   }
 
   /** Rebuilds the belief from rows: which repos have work, with what weight and cap. */
@@ -91,40 +99,48 @@ export class Claimer {
     let after: string | undefined;
     for (;;) {
       const from = { limit: SWEEP_PAGE, after };
-      const page = await this.#sweeps.run(CALL_BOUND_MS, 'a page of a sweep', () =>
-        readyRepos(this.#db, from),
-      );
-      for (const repo of page) {
-        // Put in past our functions: one such id would make every claim that names it fail.
-        if (!isRepoId(repo.repoId)) this.#emit({ name: 'repo_refused', repoId: repo.repoId });
-        else if (repo.isPaused) this.#scheduler.withdraw(repo.repoId);
-        else if (repo.hasWaiting) this.#scheduler.announce(repo);
+      const look = this.#marks.beginLook();
+      try {
+        const page = await this.#sweeps.run(CALL_BOUND_MS, 'a page of a sweep', () =>
+          readyRepos(this.#db, from),
+        );
+        for (const repo of page) this.#learn(look, repo);
+        if (page.length < SWEEP_PAGE) break;
+        after = page.at(-1)?.repoId;
+      } finally {
+        this.#marks.endLook(look);
       }
-      if (page.length < SWEEP_PAGE) break;
-      after = page.at(-1)?.repoId;
     }
-    this.#marks.forgetWaiting();
+    // Those that the sweep did not name have no work any more: a claim finds that out.
     this.retryFull();
   }
 
   /** Claims up to `slots` effects, from whoever's turn it is. */
   async claim(claimedBy: string, slots: number): Promise<Catch> {
-    const plan = this.#scheduler.plan(Math.min(slots, CLAIM_MAX));
-    if (plan.length === 0) return { effects: [], isContended: this.#scheduler.hasWork };
+    const plan = this.#scheduler.plan(Math.min(slots, CLAIM_MAX, this.#globalRoom ?? CLAIM_MAX));
+    if (plan.length === 0) return { effects: [], isContended: this.hasWork };
     const turns = plan.map((turn) => ({ ...turn, ...this.#marks.of(turn.repoId) }));
+    const look = this.#marks.beginLook();
+    const releasedBefore = this.#released;
     try {
       const options = { claimedBy, turns, defaultCap: this.#defaultCap };
       const { effects, findings, globalRoom } = await this.#claims.run(CALL_BOUND_MS, 'a claim', () =>
         fairClaim(this.#db, options),
       );
-      this.#hasMetCap = findings.some(({ locked, room }) => locked && room === 0);
+      this.#hasMetCap = globalRoom === 0 || findings.some(({ locked, room }) => locked && room === 0);
+      // What was closed meanwhile may have been counted. If it was, one claim is in vain; else its room would be forgotten.
+      this.#globalRoom = globalRoom === null ? null : globalRoom + this.#released - releasedBefore;
       for (const finding of findings) {
-        this.#marks.raise(finding.repoId, { claim: finding.lowestClaim, waiting: finding.lowestWaiting });
+        this.#marks.raise(look, finding.repoId, {
+          claim: finding.lowestClaim,
+          waiting: finding.locked ? finding.lowestWaiting : null,
+        });
         this.#scheduler.settle({
           repoId: finding.repoId,
           got: finding.got,
           isBusy: !finding.locked,
-          isFull: finding.room === 0 || globalRoom === 0,
+          // At the global cap it keeps its place: whose turn it is then is decided when there is room.
+          isFull: finding.locked && finding.room === 0,
           hasMore: finding.hasMore && !finding.isPaused,
           ...(finding.locked ? { share: finding } : { wait: 'worthwhile' }),
         });
@@ -135,7 +151,24 @@ export class Claimer {
       const wasInVain = isInVain(error) && plan.some((turn) => turn.isAwaited);
       if (wasInVain) return { effects: [], isContended: true };
       throw error;
+    } finally {
+      this.#marks.endLook(look);
     }
+  }
+
+  #learn(look: Look, repo: ReadyRepo): void {
+    const { repoId } = repo;
+    // Put in past our functions: one such id would make every claim that names it fail.
+    if (!isRepoId(repoId)) {
+      this.#emit({ name: 'repo_refused', repoId });
+      return;
+    }
+    // Behind more urgent ones, the first of priority 0 is not known; before patient ones there is none.
+    if (repo.next?.priority === 0) this.#marks.sweep(look, repoId, repo.next.effectId);
+    else if (repo.next !== null && repo.next.priority > 0) this.#marks.lower(repoId);
+    if (repo.isPaused) this.#scheduler.withdraw(repoId);
+    else if (repo.next !== null)
+      this.#scheduler.announce({ ...repo, hasRoom: repo.claimed < (repo.cap ?? this.#defaultCap) });
   }
 
   /** Nothing is known about how the claim went: every repo keeps its place, and nothing is charged. */

@@ -259,7 +259,7 @@ export class Dispatcher {
     await this.#claimer.sweep();
     return (
       !this.#claimer.hasWork &&
-      this.#claimer.fullCount === 0 &&
+      !this.#claimer.isBlocked &&
       this.#runner.size === 0 &&
       this.#completer.size === 0
     );

@@ -86,7 +86,7 @@ export class FairScheduler {
     const repo = this.#repo(share.repoId);
     this.#reweigh(repo, share.weight);
     const cap = share.cap ?? this.#defaultCap;
-    const hasNewRoom = cap > repo.cap;
+    const hasNewRoom = share.hasRoom === true || cap > repo.cap;
     repo.cap = cap;
     if (repo.state === 'idle') this.#enqueue(repo, this.#virtualTime);
     else if (repo.state === 'full' && hasNewRoom) this.#reopen(repo);

@@ -1,33 +1,62 @@
 /** Repos to remember marks for; beyond it all are forgotten, which costs time and nothing else. */
 const REPOS_MAX = 100_000;
 
+/** What was announced since a look at the database began: per repo the lowest effect, 0 for an unknown one. */
+export type Look = Map<string, bigint>;
+
 /**
  * Per repo, where the next claim may begin to look, so that it does not walk over index entries of rows that are gone.
- * The mark of open claims is exact. The mark of waiting effects is a hint: a sweep drops it, and news of a lower effect
- * lowers it.
+ * The mark of open claims is exact. The mark of waiting effects is a hint: a sweep or news of a lower effect lowers it, and
+ * the answer of a look that began before does not raise it again past what was announced meanwhile.
  */
 export class LowWaterMarks {
   readonly #claims = new Map<string, bigint>();
   readonly #effects = new Map<string, bigint>();
+  readonly #looks = new Set<Look>();
 
   of(repoId: string): { sinceClaimNumber: bigint | undefined; sinceEffectId: bigint | undefined } {
     return { sinceClaimNumber: this.#claims.get(repoId), sinceEffectId: this.#effects.get(repoId) };
   }
 
-  raise(repoId: string, lowest: { claim: bigint | null; waiting: bigint | null }): void {
+  /** Begins to note what is announced, until {@link endLook}. */
+  beginLook(): Look {
+    const look: Look = new Map();
+    this.#looks.add(look);
+    return look;
+  }
+
+  endLook(look: Look): void {
+    this.#looks.delete(look);
+  }
+
+  /** What a claim found. */
+  raise(look: Look, repoId: string, lowest: { claim: bigint | null; waiting: bigint | null }): void {
     if (this.#claims.size >= REPOS_MAX) this.#claims.clear();
-    if (this.#effects.size >= REPOS_MAX) this.#effects.clear();
     if (lowest.claim !== null) this.#claims.set(repoId, lowest.claim);
-    if (lowest.waiting !== null) this.#effects.set(repoId, lowest.waiting);
+    if (lowest.waiting !== null) this.#setWaiting(repoId, lower(lowest.waiting, look.get(repoId)));
   }
 
   /** An effect of this repo waits, or (without an id) some effect may. */
-  lower(repoId: string, effectId?: bigint): void {
+  lower(repoId: string, effectId = 0n): void {
+    for (const look of this.#looks) look.set(repoId, lower(effectId, look.get(repoId)));
     const mark = this.#effects.get(repoId);
-    if (mark !== undefined && (effectId === undefined || effectId < mark)) this.#effects.delete(repoId);
+    if (mark !== undefined && effectId < mark) this.#setWaiting(repoId, effectId);
   }
 
-  forgetWaiting(): void {
-    this.#effects.clear();
+  /** The lowest waiting effect that a sweep found; one without a mark has it then. */
+  sweep(look: Look, repoId: string, effectId: bigint): void {
+    const found = lower(effectId, look.get(repoId));
+    this.lower(repoId, found);
+    if (!this.#effects.has(repoId)) this.#setWaiting(repoId, found);
   }
+
+  #setWaiting(repoId: string, effectId: bigint): void {
+    if (this.#effects.size >= REPOS_MAX) this.#effects.clear();
+    if (effectId === 0n) this.#effects.delete(repoId);
+    else this.#effects.set(repoId, effectId);
+  }
+}
+
+function lower(one: bigint, other: bigint | undefined): bigint {
+  return other === undefined || one < other ? one : other;
 }

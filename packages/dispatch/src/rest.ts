@@ -12,7 +12,7 @@ import type { WakeUp } from './wake-up.ts';
  * committed after the first look. Later ones are left to the poll.
  */
 const LOOKS_AFTER_MS = [30, 300];
-/** First pause before repos at their cap are looked at again; doubles up to the poll interval. */
+/** First pause before what waits for room is looked at again; doubles up to the poll interval. */
 const FULL_MS_MIN = 25;
 /** A call to the database that takes longer counts as failed. */
 const CALL_BOUND_MS = 15_000;
@@ -87,7 +87,7 @@ export class Rest {
 
   async #waitForNews(): Promise<void> {
     const [lookMs = this.#pollMs] = this.#looksLeft;
-    const fullMs = this.#claimer.fullCount > 0 ? this.#fullMs : this.#pollMs;
+    const fullMs = this.#claimer.isBlocked ? this.#fullMs : this.#pollMs;
     if (await this.#wakeUp.wait(Math.min(lookMs, fullMs, this.#pollMs))) return;
     if (fullMs < this.#pollMs) {
       this.#fullMs = Math.min(2 * fullMs, this.#pollMs);

@@ -5,6 +5,8 @@ export interface RepoShare {
   weight: number;
   /** Most of its effects that may be claimed at once; null: the scheduler's default. */
   cap: number | null;
+  /** Whether fewer than its cap are claimed; by default unknown. */
+  hasRoom?: boolean;
 }
 
 /** Where to look next, and for how many effects. */
@@ -23,7 +25,7 @@ export interface TurnResult {
   isBusy: boolean;
   /** Whether it is worth waiting for the others next time: they had it, or it was awaited for too long. */
   wait?: 'worthwhile' | 'in_vain';
-  /** It has no room left below its cap, or below the cap of the whole queue. */
+  /** It has no room left below its cap. */
   isFull: boolean;
   /** It may have more effects waiting. */
   hasMore: boolean;

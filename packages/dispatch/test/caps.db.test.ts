@@ -2,6 +2,7 @@ import { sql } from 'kysely';
 import { table } from '@sluice/db';
 import { useTestDatabase } from '@sluice/testkit';
 import { expect, test } from 'vitest';
+import { QUANTUM } from '../src/fair-scheduler.ts';
 import { enqueue, names, PASS, useDispatchers } from './dispatchers.ts';
 
 const database = useTestDatabase();
@@ -79,6 +80,24 @@ test('the global cap holds over all repos and dispatchers, and everything is run
   await Promise.all(dispatchers.map((dispatcher) => dispatcher.idle()));
   expect((await sampled()).highestTotal).toBeLessThanOrEqual(3);
   expect(await db.selectFrom('effect_history').select('effect_id').execute()).toHaveLength(90);
+});
+
+test('at the global cap the next place goes to whoever has its turn, not to whoever left it', async () => {
+  const { db } = database;
+  await db.updateTable('queue_limit').set({ global_cap: 2 }).execute();
+  await enqueue(db, ['a', 'b'], 40);
+  const served: Record<string, number> = { a: 0, b: 0 };
+  let furthestApart = 0;
+  const NEVER_SWEEPS = { pollMs: 60_000 };
+  const dispatcher = await start(async ({ repoId }) => {
+    served[repoId]! += 1;
+    furthestApart = Math.max(furthestApart, Math.abs(served['a']! - served['b']!));
+    await new Promise((resolve) => setTimeout(resolve, 1));
+    return PASS;
+  }, NEVER_SWEEPS);
+  await dispatcher.idle();
+  expect(served).toEqual({ a: 40, b: 40 });
+  expect(furthestApart).toBeLessThanOrEqual(2 * QUANTUM);
 });
 
 test('room that another dispatcher leaves is found', async () => {

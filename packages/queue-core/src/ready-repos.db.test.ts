@@ -15,6 +15,7 @@ test('names each repo with effects to run once, with what decides about its turn
     .execute();
   await database.db.insertInto('repo').values({ repo_id: 'without-work' }).execute();
   await fillQueue(database.db, 'a', 2);
+  await fillQueue(database.db, 'a', 1, { priority: -1 });
   await fillQueue(database.db, 'b', 1, { priority: 3 });
   await fillQueue(database.db, 'later', 1, { runInMs: 60_000 });
   await fillQueue(database.db, 'running', 1);
@@ -22,9 +23,16 @@ test('names each repo with effects to run once, with what decides about its turn
   await claimSome(database.db, 'a', 1);
   const plain = { cap: null, weight: 1, isPaused: false };
   expect(await readyRepos(database.db, { limit: 10 })).toEqual([
-    { repoId: 'a', hasWaiting: true, claimed: 1, ...plain },
-    { repoId: 'b', hasWaiting: true, claimed: 0, cap: 2, weight: 5, isPaused: true },
-    { repoId: 'running', hasWaiting: false, claimed: 1, ...plain },
+    { repoId: 'a', next: { effectId: expect.any(BigInt), priority: 0 }, claimed: 1, ...plain },
+    {
+      repoId: 'b',
+      next: { effectId: expect.any(BigInt), priority: 3 },
+      claimed: 0,
+      cap: 2,
+      weight: 5,
+      isPaused: true,
+    },
+    { repoId: 'running', next: null, claimed: 1, ...plain },
   ]);
 });
 

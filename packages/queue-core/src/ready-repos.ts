@@ -5,8 +5,8 @@ import { assertWhole } from './assert-argument.ts';
 /** A repo with effects that are neither scheduled nor finished. */
 export interface ReadyRepo {
   repoId: string;
-  /** Whether any of them is unclaimed. */
-  hasWaiting: boolean;
+  /** The first of them in claim order that is unclaimed; null: all are claimed. */
+  next: { effectId: bigint; priority: number } | null;
   /** Open claims of the repo, of all claimants. */
   claimed: number;
   /** Cap of its own; null: the dispatcher's default. */
@@ -32,7 +32,7 @@ export async function readyRepos(
   const { rows } = await readyReposStatement(after, limit).execute(db);
   return rows.map((row) => ({
     repoId: row.repo_id,
-    hasWaiting: row.has_waiting,
+    next: row.next_id === null ? null : { effectId: BigInt(row.next_id), priority: row.next_priority! },
     claimed: row.claimed,
     cap: row.cap,
     weight: row.weight,
@@ -42,7 +42,8 @@ export async function readyRepos(
 
 interface ReadyRow {
   repo_id: string;
-  has_waiting: boolean;
+  next_id: string | null;
+  next_priority: number | null;
   claimed: number;
   cap: number | null;
   weight: number;
@@ -67,14 +68,16 @@ export function readyReposStatement(after: string, limit: number) {
       select repo_id, count(*)::int as claimed from claims group by repo_id
     )
     select walk.repo_id,
-           -- Not "exists": the planner would rather hash every waiting effect once than look at one for each repo.
-           (select q.effect_id from ${table('effect_queue')} q
-             where q.repo_id = walk.repo_id and q.run_at is null
-               and q.effect_id not in (select effect_id from claims)
-             order by q.repo_id, q.priority desc, q.effect_id limit 1) is not null as has_waiting,
+           next.effect_id::text as next_id, next.priority::int as next_priority,
            coalesce(open.claimed, 0) as claimed, repo.cap, coalesce(repo.weight, 1) as weight,
            repo.paused_at is not null as is_paused
       from walk
+      -- Not "exists": the planner would rather hash every waiting effect once than look at one for each repo.
+      left join lateral (
+        select q.effect_id, q.priority from ${table('effect_queue')} q
+         where q.repo_id = walk.repo_id and q.run_at is null and q.effect_id not in (select effect_id from claims)
+         order by q.repo_id, q.priority desc, q.effect_id limit 1
+      ) next on true
       left join open on open.repo_id = walk.repo_id
       left join ${table('repo')} repo on repo.repo_id = walk.repo_id
      where walk.repo_id is not null

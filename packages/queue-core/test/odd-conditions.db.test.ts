@@ -54,7 +54,7 @@ describe('a repo deleted while effects of it are claimed', () => {
     expect(await completeEffect(db, others[0]!)).toBe('stale');
     expect((await promoteDue(db, { limit: 10 })).promoted).toHaveLength(1);
     expect(await readyRepos(db, { limit: 10 })).toMatchObject([
-      { repoId: 'gone', hasWaiting: true, claimed: 0, cap: null, weight: 1, isPaused: false },
+      { repoId: 'gone', next: { priority: 0 }, claimed: 0, cap: null, weight: 1, isPaused: false },
     ]);
     expect((await claimSome(db, 'gone', 100)).length).toBe(7);
   });
