@@ -69,7 +69,12 @@ async function findPush(db: Kysely<DB>, push: string): Promise<{ repoId: string;
     .where('push_id', '<', `${push}g`)
     .limit(2)
     .execute();
-  if (found === undefined) throw new CommandError(`there is no push ${push}`, 'Check the id.');
+  if (found === undefined) {
+    throw new CommandError(
+      `there is no push ${push}`,
+      'The output of git push has the id, after "push"; sluice repo show <repo> has that of the last push.',
+    );
+  }
   if (another !== undefined)
     throw new CommandError(`more than one push begins with ${push}`, 'Give more digits.');
   const pushes = iteratePushes(db, { repoId: found.repo_id, after: BigInt(found.seq) - 1n });

@@ -17,7 +17,8 @@ export async function newToken(
   if (hasScope(wanted.scopes, 'write') && wanted.repoPattern.endsWith('*')) {
     const { reposMax } = wanted;
     const most = reposMax === null ? 'any number of' : `at most ${reposMax}`;
-    terminal.stderr.write(`${wanted.name} may make ${most} repositories with it (--max-repos).\n`);
+    const repositories = reposMax === 1 ? 'repository' : 'repositories';
+    terminal.stderr.write(`${wanted.name} may make ${most} ${repositories} with it (--max-repos).\n`);
   }
   terminal.stdout.write(`${token}\n`);
 }

@@ -225,6 +225,13 @@ describe('sluice op verify', () => {
 });
 
 describe('sluice op show', () => {
+  it('says where the id of a push is found', async () => {
+    expect(await cli('op', 'show', '0123456')).toMatchObject({
+      code: 1,
+      stderr: expect.stringMatching(/there is no push 0123456\n {2}next: .* git push .* sluice repo show /),
+    });
+  });
+
   it('shows a push by the first digits of its id', async () => {
     const [first, second] = await makePushes('show/api', 2, {
       noEffects: 'the push asked for it',

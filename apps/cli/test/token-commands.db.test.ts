@@ -34,7 +34,12 @@ test('a token says how many repositories it may make, if it may make more than o
   expect(await create('--repo', '*', '--scope', 'admin', '--max-repos', 'none')).toContain(
     'bob may make any number of repositories',
   );
-  expect(await create('--repo', 'b/*', '--scope', 'write', '--max-repos', '0')).toContain('at most 0');
+  expect(await create('--repo', 'b/*', '--scope', 'write', '--max-repos', '0')).toContain(
+    'at most 0 repositories',
+  );
+  expect(await create('--repo', 'b/*', '--scope', 'write', '--max-repos', '1')).toContain(
+    'at most 1 repository with it',
+  );
   expect(await create('--repo', 'b/*', '--scope', 'read')).not.toContain('may make');
   expect(await create('--repo', 'b/api', '--scope', 'write')).not.toContain('may make');
   expect((await cli('token', 'list')).stdout).toMatch(/^\d+ +bob +\* +admin +no limit +/m);

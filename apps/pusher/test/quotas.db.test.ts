@@ -61,7 +61,7 @@ test('a server that may have no more repositories makes none for anybody', async
   ({ url } = await pusher.start({ SLUICE_REPOS: '1' }));
   await work(['push', '--quiet', `${url}/one.git`, 'main']);
   const refused = await work.attempt(['push', `${url}/two.git`, 'main']);
-  expect(refused.stderr).toContain('expected at most 1 repositories on this server (SLUICE_REPOS)');
+  expect(refused.stderr).toContain('expected at most 1 repository on this server (SLUICE_REPOS)');
   expect((await send(`${url}/_metrics`)).text).toContain('sluice_refusals_total{reason="quota"} 1\n');
   await work(['push', '--quiet', `${url}/one.git`, 'main:more']);
   expect(await makers()).toEqual({ one: null });
@@ -86,7 +86,7 @@ test('of two first pushes that commit at once, one is within the limit and the o
   await gate.open();
   expect((await first).code).toBe(0);
   expect((await second).stderr).toContain(
-    '! [remote rejected] main -> main (expected at most 1 repositories made by alice',
+    '! [remote rejected] main -> main (expected at most 1 repository made by alice',
   );
   expect(await makers()).toEqual({ 'a/1': 'alice' });
 });

@@ -40,12 +40,16 @@ async function judge(
   ) {
     return accountMax === 0
       ? `this token of ${account} makes no repositories; push to one that exists, or ask for a token with --max-repos`
-      : `expected at most ${accountMax} repositories made by ${account}, and there are as many; push to one of them, or ask for a token with a larger --max-repos`;
+      : `expected at most ${repositories(accountMax)} made by ${account}, and there are as many; push to one of them, or ask for a token with a larger --max-repos`;
   }
   if ((await count(db, null, serverMax + 1)) + coming > serverMax) {
-    return `expected at most ${serverMax} repositories on this server (SLUICE_REPOS), and there are as many; push to one of them, or ask for a larger limit`;
+    return `expected at most ${repositories(serverMax)} on this server (SLUICE_REPOS), and there are as many; push to one of them, or ask for a larger limit`;
   }
   return null;
+}
+
+function repositories(number: number): string {
+  return `${number} ${number === 1 ? 'repository' : 'repositories'}`;
 }
 
 /** How many repositories there are, of one maker or of all; stops at `limit`. */
