@@ -328,6 +328,27 @@ test('a push that nobody signed is found where the policy of its time asked for 
   ]);
 });
 
+test('where no admin could sign, members and policy were repaired unsigned, and nothing else', async () => {
+  const ada = makeKey(temporary.path, 'ada');
+  const cutOff = { ...ada, publicKey: ada.publicKey.split(' ').slice(0, 2).join(' ').slice(0, -4) };
+  const unsigned = (name: string, to: string) =>
+    push({ edits: [{ name, expect: 'any', to }], signer: 'token:root' });
+  await setMember('ada', cutOff, { role: 'admin' });
+  const effect = await unsigned('refs/meta/effects/ci', oid('1'));
+  const policy = await commitFileAt(git, 'refs/meta/config', 'policy.yaml', 'rules: {}\n');
+  await unsigned('refs/meta/config', policy);
+  await setMember('ada', ada, { role: 'admin' });
+  const late = await setMember('ada', cutOff, { role: 'admin' });
+  const { code, stdout } = await verify();
+  expect([code, stdout.split('\n').slice(1, -1)]).toEqual([
+    1,
+    [
+      `  push ${effect}: nobody signed it, and refs/meta/effects/ci needed a signature then`,
+      `  push ${late}: nobody signed it, and refs/meta/members/ada needed a signature then`,
+    ],
+  ]);
+});
+
 test('where the policy of the time cannot be read, it does not say that all is well', async () => {
   await push({ edits: [{ name: 'refs/meta/config', expect: 'any', to: oid('9') }], signer: null });
   await pushSigned(oid('1'));

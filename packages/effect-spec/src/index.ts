@@ -14,7 +14,7 @@ export {
   type Governed,
   type Governing,
 } from './governing.ts';
-export { hasAdmin, ownerOfKey, type KeyOwner } from './key-owner.ts';
+export { hasAdmin, hasSigningAdmin, ownerOfKey, ownersOfKeys, type KeyOwner } from './key-owner.ts';
 export { matchEffect, type Match, type TriggerEdit } from './match-effect.ts';
 export { parseDefinition, type ParsedDefinition } from './parse-definition.ts';
 export { MEMBER_FILE, MEMBER_PREFIX, parseMember, ROLES, type Member, type Role } from './parse-member.ts';

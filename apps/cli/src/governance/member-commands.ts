@@ -1,6 +1,6 @@
 import {
   editMember,
-  hasAdmin,
+  hasSigningAdmin,
   isEffectName,
   MEMBER_FILE,
   MEMBER_PREFIX,
@@ -150,8 +150,8 @@ async function pushChange(
   }
   assertAdminRemains(members, { name, member: parsed.member }, remote);
   const ref = `${MEMBER_PREFIX}${name}`;
-  // An admin of the server may repair members of whom none is an admin any more, and has no key that counts.
-  const asksForSignatures = hasAdmin(members.map(({ member }) => member));
+  // An admin of the server may repair members of whom no admin can sign any more, and has no key that counts.
+  const asksForSignatures = hasSigningAdmin(new Map(members.map((one) => [one.name, one.member])));
   const options = await signingOptions(git, { policy, asksForSignatures }, ref);
   const commit = await buildFileCommit(git, terminal.env, {
     file: MEMBER_FILE,

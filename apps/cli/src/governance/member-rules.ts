@@ -1,4 +1,4 @@
-import { hasAdmin, ownerOfKey, type Member } from '@sluice/effect-spec';
+import { hasSigningAdmin, ownerOfKey, type Member } from '@sluice/effect-spec';
 import { CommandError } from '../command-error.ts';
 import { shownRemote } from '../without-credentials.ts';
 import type { PublicKey } from './public-key.ts';
@@ -23,14 +23,14 @@ export function assertKeyIsFree(
   );
 }
 
-/** Without an admin nobody could push anything any more. */
+/** Without an admin who can sign nobody could change anything any more. */
 export function assertAdminRemains(
   members: readonly Named[],
   changed: { name: string; member: Member },
   remote: string,
 ): void {
-  const after = [...members.filter(({ name }) => name !== changed.name), changed];
-  if (hasAdmin(after.map(({ member }) => member))) return;
+  const after = new Map(members.map((one) => [one.name, one.member])).set(changed.name, changed.member);
+  if (hasSigningAdmin(after)) return;
   const { name, member } = changed;
   throw new CommandError(
     members.length === 0

@@ -2,6 +2,7 @@ import type { DB } from '@sluice/db';
 import {
   admits,
   hasAdmin,
+  hasSigningAdmin,
   isGoverning,
   keyOfSignature,
   ownerOfKey,
@@ -113,8 +114,11 @@ export class SignedPushes {
       this.#unread += 1;
       return [];
     }
-    // Without an admin nobody could sign for anything, and whoever runs the server repaired that.
-    if (!hasAdmin(governed.members.values())) return [];
+    // Without an admin nobody could sign for anything, and without one who can sign, for members and policy: whoever
+    // runs the server repaired that.
+    const { members } = governed;
+    if (!hasAdmin(members.values())) return [];
+    if (edits.every(({ name }) => isGoverning(name)) && !hasSigningAdmin(members)) return [];
     return judged
       .filter(({ name }) => ruleInForce(governed.policy, name).attestation.value === 'required')
       .map(({ name }) => `nobody signed it, and ${name} needed a signature then`);

@@ -5,6 +5,7 @@ import { commitPush, lockForPush, refsQuery, type RefRow, type ServerKey } from 
 import { sql, type Kysely, type Transaction } from 'kysely';
 import { causeEffects } from './cause-effects.ts';
 import { MEMBERS_MAX } from './governance.ts';
+import { judgeMembers } from './judge-members.ts';
 import { judgePush } from './judge-push.ts';
 import { newRepo } from './new-repo.ts';
 import { PushRefused } from './push-refused.ts';
@@ -55,7 +56,7 @@ async function commit(trx: Transaction<DB>, key: ServerKey, push: PushToCommit):
   if (typeof pruned === 'string') throw new PushRefused(pruned);
   const claim = push.result === null ? null : await checkClaim(trx, push);
   const governing = toGoverningRefs(rows[1] as GoverningRow[]);
-  const member = push.result === null ? await findSigner(push, governing) : null;
+  const member = push.result === null ? await judgeLocked(push, governing) : null;
   const signer = member === null ? push.caller.signer : `member:${member}`;
   const skipReason = skipReasonOf(push.pushOptions);
   const outcome = await commitPush(trx, {
@@ -91,18 +92,21 @@ async function commit(trx: Transaction<DB>, key: ServerKey, push: PushToCommit):
 }
 
 /**
- * The member whose signature counts, if any. Members and policy may have changed since the push was let in; what it
- * changes of them itself does not count yet.
+ * Gives the member whose signature counts, if any, or refuses the push. Members and policy may have changed since it
+ * was let in; what it changes of them itself does not count yet, and has to fit what is there.
  */
-async function findSigner(push: PushToCommit, governing: GoverningRefs): Promise<string | null> {
+async function judgeLocked(push: PushToCommit, governing: GoverningRefs): Promise<string | null> {
   const { edits, forward, caller, signature } = push;
-  const judgement = judgePush(await push.governanceOf(governing), {
+  const governance = await push.governanceOf(governing);
+  const judgement = judgePush(governance, {
     edits,
     roles: caller.roles(push.repoId),
     key: signature?.key ?? null,
     isServerAdmin: caller.isServerAdmin,
   });
   if ('refused' in judgement) throw new PushRefused(judgement.refused);
+  const faults = judgeMembers(governance, push.members);
+  if (faults.size > 0) throw new PushRefused(faults);
   const unjudged = [...judgement.forwardOnly].filter(([name]) => !forward.has(name));
   if (unjudged.length === 0) return judgement.signer;
   // To compare histories takes longer than a transaction should.

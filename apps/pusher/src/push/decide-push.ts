@@ -19,7 +19,6 @@ import type { PushCaller } from './push-caller.ts';
 import type { PushContext } from './push-context.ts';
 import { judgeCommands, refuseAll, reportsOf, type GateRules } from './push-gate.ts';
 import type { CommitOutcome, PushToCommit } from './push-to-commit.ts';
-import { readGoverningRefs } from './read-governing-refs.ts';
 import { readResult, type Result } from './read-result.ts';
 import type { Decision } from './receive-pack.ts';
 import { toEdit } from './to-edit.ts';
@@ -86,22 +85,19 @@ async function decide(context: PushContext, push: PushToDecide): Promise<PushDec
   const definitions = await context.definitions.read(pushedDefinitions, git);
   // Not in pre-receive, where a refusal has no reason for each ref: the objects stay behind, and no ref names them.
   const forward = await findForward(guarded, facts, git);
+  const governing = await judgeGoverning(context.governance, git, edits, facts);
   const faults = new Map([
     ...guarded.flatMap(({ name }) =>
       forward.has(name) ? [] : [[name, push.forwardOnly.get(name)!] as const],
     ),
     ...judgeObjects(edits, facts, definitions),
-    ...(await judgeGoverning(
-      { reader: context.governance, git, hadMembers: () => hadMembers(context.db, push.repoId) },
-      edits,
-      facts,
-    )),
+    ...governing.faults,
   ]);
   if (faults.size > 0) return refuse(context, push, reportsOf(commands, faults));
   const result = push.claimNumber === null ? null : await readResult(edits[0]!.to!, git, push.readBrought);
   if (typeof result === 'string') return refuse(context, push, refuseAll(commands, result));
   const outcome = await context.commitTurns.run(push.repoId, () =>
-    commit(context, push, { edits, facts, forward, result }),
+    commit(context, push, { edits, facts, forward, members: governing.members, result }),
   );
   return conclude(context, push, outcome);
 }
@@ -113,10 +109,11 @@ async function commit(
     edits: readonly RefEdit[];
     facts: Awaited<ReturnType<typeof readObjectFacts>>;
     forward: ReadonlySet<string>;
+    members: PushToCommit['members'];
     result: Result | null;
   },
 ): Promise<CommitOutcome> {
-  const { edits, facts, forward, result } = prepared;
+  const { edits, facts, forward, members, result } = prepared;
   const { repoId, objectFormat, claimNumber, pushOptions, caller, signature, pruneWatch } = push;
   const git = gitFor(context, push);
   return await commitPushForSure(
@@ -127,6 +124,7 @@ async function commit(
       edits,
       facts,
       forward,
+      members,
       definitionsAt: (oids) => context.definitions.read(oids, git),
       governanceOf: (refs) => context.governance.of(refs, git),
       effectsMax: context.settings.effectsPerPushMax,
@@ -189,10 +187,6 @@ function refusal(reports: RefReport[]): PushDecision {
 }
 
 /** Whether a ref is expected to be there with a certain value. */
-async function hadMembers(db: PushContext['db'], repoId: string): Promise<boolean> {
-  return (await readGoverningRefs(db, { repoId, membersMax: 0 })).hadMembers;
-}
-
 function isValue(expect: RefEdit['expect']): boolean {
   return expect !== 'any' && expect !== 'absent';
 }

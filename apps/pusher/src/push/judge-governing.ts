@@ -1,26 +1,24 @@
-import { hasAdmin, isGoverning, MEMBER_PREFIX } from '@sluice/effect-spec';
+import { isGoverning, MEMBER_PREFIX, type Member } from '@sluice/effect-spec';
 import type { RefEdit } from '@sluice/ref-store';
 import type { LookUpOptions } from '../git/look-up-objects.ts';
 import { MEMBER_STAYS, memberNameFault, type GovernanceReader } from './governance.ts';
 import type { FactsByOid } from './object-facts.ts';
 
-/** What a push is judged with that moves members or the policy. */
-interface GoverningContext {
-  reader: GovernanceReader;
-  git: Omit<LookUpOptions, 'withContent'>;
-  /** Whether there ever was a member. Asked only about a push of members. */
-  hadMembers: () => Promise<boolean>;
+/** What a push makes of members and policy. */
+interface PushedGoverning {
+  /** Why one may not become what the push says, by ref name. */
+  faults: Map<string, string>;
+  /** The others among the members, by name. What they are together is judged when the repository is locked. */
+  members: Map<string, Member>;
 }
 
-/**
- * Why a member or a policy may not become what the push says, by ref name: one that means nothing locks everybody out,
- * and so do first members without an admin.
- */
+/** Judges each member and policy of a push by itself: one that means nothing locks everybody out. */
 export async function judgeGoverning(
-  { reader, git, hadMembers }: GoverningContext,
+  reader: GovernanceReader,
+  git: Omit<LookUpOptions, 'withContent'>,
   edits: readonly RefEdit[],
   facts: FactsByOid,
-): Promise<Map<string, string>> {
+): Promise<PushedGoverning> {
   const faults = new Map<string, string>();
   const governing = edits.filter(({ name }) => isGoverning(name));
   const refs = governing.flatMap(({ name, to }) =>
@@ -32,15 +30,11 @@ export async function judgeGoverning(
       to === null ? deletionFault(name) : (memberNameFault(name) ?? contentFault(loaded.get(name)));
     if (fault !== null) faults.set(name, fault);
   }
-  const members = [...loaded].flatMap(([name, one]) => ('member' in one ? [{ name, ...one.member }] : []));
-  // Members are never gone again, so an answer from before the lock can be too old in one way only, and then refuses.
-  if (members.length > 0 && !hasAdmin(members) && !(await hadMembers()))
-    for (const { name } of members) faults.set(name, NO_ADMIN_YET);
-  return faults;
+  const members = [...loaded].flatMap(([name, one]) =>
+    'member' in one ? [[name.slice(MEMBER_PREFIX.length), one.member] as const] : [],
+  );
+  return { faults, members: new Map(members) };
 }
-
-const NO_ADMIN_YET =
-  'expected an admin among the first members: without one nobody can push here any more. Push that member before the others, or together with them';
 
 /** Without a policy the defaults hold. */
 function deletionFault(name: string): string | null {

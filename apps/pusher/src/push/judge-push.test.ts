@@ -151,6 +151,23 @@ test('a key that one of its owners lost is lost for all', () => {
   expect(judged(shared, { key: 'S' })).toEqual({ all: expect.stringContaining('zoe, who was revoked') });
 });
 
+test('where no admin can sign, an admin of the server repairs it, and everybody else goes on as before', () => {
+  const key = 'ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJyFMwMxW1tGZ0AVQ/3lYaT2zPLqXwAQqFjSxL4Kvlqn';
+  const of = (adminsKey: string): Governance =>
+    governance({ ada: member('admin', [adminsKey]), bob: member('writer', ['B']) });
+  const [able, unable] = [of(key), of(key.slice(0, -4))];
+  const repair = { edits: [...move('refs/meta/members/ada'), ...remove('refs/meta/config')] };
+  const unsigned = expect.stringContaining('expected a signed push');
+  const refused = { 'refs/meta/members/ada': unsigned, 'refs/meta/config': unsigned };
+  expect(judged(unable, { ...repair, isServerAdmin: true })).toBeNull();
+  expect(judged(able, { ...repair, isServerAdmin: true })).toEqual(refused);
+  expect(judged(unable, repair)).toEqual(refused);
+  const more = { edits: create('refs/meta/effects/ci'), isServerAdmin: true };
+  expect(judged(unable, more)).toEqual({ 'refs/meta/effects/ci': unsigned });
+  expect(judged(unable, {})).toBeNull();
+  expect(judged(unable, { key: 'B' })).toBe('bob');
+});
+
 test.each([
   ['a member that cannot be read', { ...usual, problem: 'refs/meta/members/eve: gone' }],
   ['a policy that cannot be read, and no members', { ...UNGOVERNED, problem: 'refs/meta/config: gone' }],

@@ -2,6 +2,7 @@ import {
   admits,
   CONFIG_REF,
   hasAdmin,
+  hasSigningAdmin,
   isGoverning,
   MATCHING_STEPS_MAX,
   MEMBER_PREFIX,
@@ -51,10 +52,19 @@ const FORWARD_ONLY_MAX = 1000;
  * so it can be made before a byte of the pack is read, and again when the repository is locked.
  */
 export function judgePush(governance: Governance, attempt: Attempt): Admitted | Refused {
-  const broken = faultOf(governance);
-  if (broken !== null) return judgeRepair(broken, attempt);
   const { members, policy } = governance;
-  const { edits, roles, key, isUser = false } = attempt;
+  const { edits, roles, key, isServerAdmin, isUser = false } = attempt;
+  const broken = faultOf(governance);
+  const isRepair = isServerAdmin && edits.every(({ name }) => isGoverning(name));
+  // Nothing that governs the repository keeps an admin of the server from repairing what no member can.
+  if (isRepair && (broken !== null || (members !== null && !hasSigningAdmin(members)))) {
+    return { signer: null, forwardOnly: new Map() };
+  }
+  if (broken !== null) {
+    return {
+      refused: `nobody can push here: ${broken}. An admin of the server has to repair ${MEMBER_PREFIX} or ${CONFIG_REF}`,
+    };
+  }
   const names = edits.map(({ name }) => name);
   if (policySteps(policy, names) > MATCHING_STEPS_MAX) {
     return {
@@ -87,15 +97,6 @@ export function judgePush(governance: Governance, attempt: Attempt): Admitted | 
 function faultOf({ members, problem }: Governance): string | null {
   if (problem !== null) return problem;
   return members === null || hasAdmin(members.values()) ? null : 'no member is an admin any more';
-}
-
-/** What governs the repository lets nobody in, so that nothing it says keeps an admin of the server from repairing it. */
-function judgeRepair(broken: string, { edits, isServerAdmin }: Attempt): Admitted | Refused {
-  const isRepair = edits.every(({ name }) => isGoverning(name));
-  if (isServerAdmin && isRepair) return { signer: null, forwardOnly: new Map() };
-  return {
-    refused: `nobody can push here: ${broken}. An admin of the server has to repair ${MEMBER_PREFIX} or ${CONFIG_REF}`,
-  };
 }
 
 /** Whose key it is, or why it counts for nothing. */

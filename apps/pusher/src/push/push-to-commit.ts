@@ -1,4 +1,5 @@
 import type { RepoQuota } from '@sluice/access';
+import type { Member } from '@sluice/effect-spec';
 import type { ObjectFormat, RefEdit } from '@sluice/ref-store';
 import type { PruneWatch } from '../store/watch-prunes.ts';
 import type { Signature } from './admit-signature.ts';
@@ -24,6 +25,8 @@ export interface PushToCommit {
   pruneWatch?: PruneWatch | undefined;
   /** Refs that were found to move to a descendant of what they were; others may do so too. */
   forward: ReadonlySet<string>;
+  /** What it makes of members, by their names. */
+  members: ReadonlyMap<string, Member>;
   /** Who pushes. */
   caller: PushCaller;
   /** Holds the push back if it makes a repository; a hook's never does. */
