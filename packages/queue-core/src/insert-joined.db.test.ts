@@ -3,7 +3,7 @@ import { useTestDatabase } from '@sluice/testkit';
 import { Kysely, PostgresDialect, sql, type LogEvent } from 'kysely';
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { setImmediate } from 'node:timers/promises';
-import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
+import { afterAll, beforeAll, beforeEach, expect, test, vi } from 'vitest';
 import { insertQuery } from './insert-effect.ts';
 import type { NewEffect } from './new-effect.ts';
 import { enqueueEffect } from './repo.ts';
@@ -206,6 +206,34 @@ test('who loses the connection fails every caller of the statement, is not repea
   expect(await rowsOf(lost)).toEqual([]);
   expect(await rowsOf(other)).toHaveLength(1);
   expect(await rowsOf(waiting)).toHaveLength(1_100);
+});
+
+test('statements that are not answered keep nobody waiting for ever: who comes later has a connection of its own', async () => {
+  const [silent, later] = [freshRepo(), freshRepo()];
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+  try {
+    await heldBack(async (release) => {
+      const calls: Promise<bigint>[] = [];
+      for (const alone of [1, 2]) {
+        calls.push(enqueueEffect(db, { repoId: silent, payload: 'x' }));
+        await underWay(alone);
+      }
+      for (const effect of some(3, later)) calls.push(enqueueEffect(db, effect));
+      vi.advanceTimersByTime(15_000);
+      await underWay(3);
+      // Both places are free again, not more: the late answers give none back a second time.
+      calls.push(enqueueEffect(db, { repoId: later, payload: 'alone' }));
+      await underWay(4);
+      calls.push(enqueueEffect(db, { repoId: later, payload: 'waits' }));
+      await release();
+      await Promise.all(calls);
+    });
+  } finally {
+    vi.useRealTimers();
+  }
+  expect(sent).toHaveLength(5);
+  expect(await rowsOf(silent)).toHaveLength(2);
+  expect(await rowsOf(later)).toHaveLength(5);
 });
 
 test('an effect is as it was when it was given', async () => {

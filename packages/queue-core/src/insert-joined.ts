@@ -7,6 +7,8 @@ import type { NewEffect } from './new-effect.ts';
 
 /** Statements of one pool under way at once: a second, so that who meets one other caller waits for nobody. */
 const STATEMENTS_MAX = 2;
+/** A statement that takes longer may never be answered, as on a dead connection: the next ones do not wait for it. */
+const UNDER_WAY_MS_MAX = 15_000;
 /** Most effects of a statement, and most characters of their payloads. */
 const EFFECTS_MAX = 500;
 const CHARACTERS_MAX = 4 * 1024 * 1024;
@@ -62,8 +64,23 @@ function sendNext(db: Kysely<DB>, line: Line): void {
     return index === EFFECTS_MAX || (index > 0 && characters > CHARACTERS_MAX);
   });
   const calls = line.waiting.splice(0, end === -1 ? line.waiting.length : end);
+  const leave = enter(db, line);
+  void calls[0]!.context.runInAsyncScope(() => send(db, line, calls)).then(leave);
+}
+
+/** Counts one more as under way, until what is returned is called, or {@link UNDER_WAY_MS_MAX} have passed. */
+function enter(db: Kysely<DB>, line: Line): () => void {
   line.underWay += 1;
-  void calls[0]!.context.runInAsyncScope(() => send(db, line, calls));
+  let isIn = true;
+  const leave = () => {
+    if (!isIn) return;
+    isIn = false;
+    clearTimeout(timer);
+    line.underWay -= 1;
+    if (line.waiting.length > 0) sendSoon(db, line);
+  };
+  const timer = setTimeout(leave, UNDER_WAY_MS_MAX).unref();
+  return leave;
 }
 
 async function send(db: Kysely<DB>, line: Line, calls: readonly Call[]): Promise<void> {
@@ -82,8 +99,6 @@ async function send(db: Kysely<DB>, line: Line, calls: readonly Call[]): Promise
     // Getting no connection may have taken as long as it may: who waited meanwhile does not wait for others as well.
     while (!isRefused && line.waiting.length > 0) sendNext(db, line);
   }
-  line.underWay -= 1;
-  if (line.waiting.length > 0) sendSoon(db, line);
 }
 
 /** connection_exception, insufficient_resources, operator intervention that ends the session, system_error, internal. */
