@@ -10,9 +10,9 @@ import type { Kysely } from 'kysely';
 import { backoffMs } from './backoff.ts';
 import { BoundedCalls } from './bounded-calls.ts';
 import type { Clock } from './clock.ts';
+import { describeError } from './describe-error.ts';
 import type { DispatchEvent, EffectEnd } from './dispatch-event.ts';
 import type { Settlement } from './settlement.ts';
-import { describeError, storableText } from './storable-text.ts';
 
 interface Pending {
   claim: Claim;
@@ -169,7 +169,7 @@ export class Completer {
   async #complete(batch: Pending[]): Promise<void> {
     if (batch.length === 0) return;
     const completions = batch.flatMap(({ claim, settlement }) =>
-      settlement.kind === 'complete' ? [{ claim, ...completionOf(settlement) }] : [],
+      settlement.kind === 'complete' ? [{ claim, ...settlement }] : [],
     );
     let accepted: Set<bigint>;
     try {
@@ -206,15 +206,6 @@ export class Completer {
   #close(claim: Claim, how: EffectEnd, error?: string): void {
     if (this.#pending.delete(claim.claimNumber)) this.#onClosed(claim, how, error);
   }
-}
-
-function completionOf(settlement: Settlement & { kind: 'complete' }) {
-  const { outcome, reason, resultRef } = settlement;
-  return {
-    outcome,
-    ...(reason === undefined ? {} : { reason: storableText(reason) }),
-    ...(resultRef === undefined ? {} : { resultRef }),
-  };
 }
 
 /** Class 22 is a value out of its type's range, class 23 a constraint it breaks: neither goes away by waiting. */

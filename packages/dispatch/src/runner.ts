@@ -3,11 +3,11 @@ import type { ClaimedEffect } from '@sluice/queue-core/dispatcher';
 import type { Kysely } from 'kysely';
 import { BoundedCalls } from './bounded-calls.ts';
 import type { Clock } from './clock.ts';
+import { describeError } from './describe-error.ts';
 import type { DispatchEvent } from './dispatch-event.ts';
 import { LogWriter } from './log-writer.ts';
 import { Run, type AbortCause } from './run.ts';
 import { checkedResult, type RunContext, type RunResult } from './run-result.ts';
-import { describeError } from './storable-text.ts';
 
 /** Statements that store output of whatever runs, at once; the ones that were given up and are not answered included. */
 const APPENDS_MAX = 3;

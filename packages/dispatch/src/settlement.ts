@@ -1,9 +1,8 @@
-import type { ClaimedEffect, Outcome } from '@sluice/queue-core/dispatcher';
+import { cleanReason, type ClaimedEffect, type Outcome } from '@sluice/queue-core/dispatcher';
 import { backoffMs, type BackoffRange } from './backoff.ts';
 import type { RunResult } from './run-result.ts';
-import { storableText } from './storable-text.ts';
 
-/** How a claim is to be closed. */
+/** How a claim is to be closed. Reason and error are clean. */
 export type Settlement =
   | { kind: 'complete'; outcome: Outcome; reason?: string; resultRef?: string }
   | { kind: 'fail'; error: string; isPoison: boolean; retryInMs: number }
@@ -16,17 +15,17 @@ export function settlementOf(
   retry: BackoffRange,
 ): Settlement {
   if (result.status === 'done') {
-    const { outcome, reason, resultRef } = result;
+    const { outcome, reason = '', resultRef } = result;
     return {
       kind: 'complete',
       outcome,
-      ...(reason === undefined ? {} : { reason }),
+      ...(reason.trim() === '' ? {} : { reason: cleanReason(reason) }),
       ...(resultRef === undefined ? {} : { resultRef }),
     };
   }
   return {
     kind: 'fail',
-    error: storableText(result.message),
+    error: cleanReason(result.message),
     isPoison: result.status === 'poison',
     retryInMs: backoffMs(effect.attempt, retry, Math.random()),
   };

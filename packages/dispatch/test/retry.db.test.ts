@@ -95,6 +95,27 @@ test('a completion that cannot be stored holds up no other and is not lost in si
   expect(dispatcher.of('completion_refused')).toHaveLength(1);
 });
 
+test.each([
+  ['no reason', '', null],
+  ['a reason of blanks', ' \n', null],
+  ['a reason of 10,200 bytes', '試'.repeat(3_400), `${'試'.repeat(1_992)} … (cut)`],
+  [
+    'a reason that would be cut within a character',
+    `${'x'.repeat(1_991)}😀${'y'.repeat(5_000)}`,
+    `${'x'.repeat(1_991)} … (cut)`,
+  ],
+])('%s keeps no passing effect from being done', async (_, reason, stored) => {
+  const { db } = database;
+  await enqueue(db, ['a'], 1);
+  const dispatcher = await start(() => Promise.resolve({ status: 'done', outcome: 'pass', reason }));
+  await dispatcher.idle();
+  const rows = await db
+    .selectFrom('effect_history')
+    .select(['state', 'outcome', 'attempts', 'reason'])
+    .execute();
+  expect(rows).toEqual([{ state: 'done', outcome: 'pass', attempts: 1, reason: stored }]);
+});
+
 test("failing effects do not keep a repo's other effects waiting", async () => {
   const { db } = database;
   await enqueue(db, ['a'], 10, { name: 'bad', maxAttempts: 10 });

@@ -10,6 +10,10 @@ test('keeps what can be shown, escapes what could rewrite a terminal, marks what
   const cut = cleanReason('x'.repeat(1_000_000));
   expect(cut).toHaveLength(REASON_MAX);
   expect(cut.endsWith(' … (cut)')).toBe(true);
+  expect(cleanReason('😀'.repeat(2_000))).toBe(`${'😀'.repeat(996)} … (cut)`);
+  expect(cleanReason(`x${'😀'.repeat(2_000)}`)).toBe(`x${'😀'.repeat(995)} … (cut)`);
+  expect(cleanReason(` ${'😀'.repeat(2_000)}`)).toBe(`${'😀'.repeat(996)} … (cut)`);
+  expect(cleanReason(`${' '.repeat(101)}x${'😀'.repeat(2_000)}`)).toBe(`x${'😀'.repeat(949)} … (cut)`);
 });
 
 test('whatever comes in, the result is storable, bounded and not empty', () => {

@@ -1,4 +1,7 @@
-/** Longest reason that is stored, in characters, the mark of a cut included. */
+/**
+ * Longest reason that is stored, in UTF-16 units, the mark of a cut included. In UTF-8 these are at most 6,000 bytes: a
+ * completion takes 10,000.
+ */
 export const REASON_MAX = 2_000;
 
 const CUT = ' … (cut)';
@@ -10,8 +13,7 @@ const CUT = ' … (cut)';
  */
 export function cleanReason(text: string): string {
   // Cut before it is cleaned as well: an error message can be as large as what it complains about.
-  const visible = text
-    .slice(0, REASON_MAX + 1)
+  const visible = beginning(text, REASON_MAX + 1)
     .toWellFormed()
     .replace(/[\p{Cc}\p{Bidi_Control}\u2028\u2029]/gu, (character) =>
       character === '\n' || character === '\t' ? character : escaped(character),
@@ -19,7 +21,12 @@ export function cleanReason(text: string): string {
     .trim();
   if (visible === '') return 'no reason given';
   if (visible.length <= REASON_MAX && text.length <= REASON_MAX) return visible;
-  return visible.slice(0, REASON_MAX - CUT.length).toWellFormed() + CUT;
+  return beginning(visible, REASON_MAX - CUT.length) + CUT;
+}
+
+/** No more than `max` units of it, the last character whole. */
+function beginning(text: string, max: number): string {
+  return text.length <= max ? text : text.slice(0, max).replace(/[\uD800-\uDBFF]$/, '');
 }
 
 function escaped(character: string): string {

@@ -38,6 +38,7 @@ export const {
 } = forAnyKysely(operations);
 
 export { isRepoId } from './assert-argument.ts';
+export { cleanReason } from './clean-reason.ts';
 export { effectId, type EffectId } from './effect-id.ts';
 export { QUEUE_COUNT_MAX, type RepoQueue } from './queue-by-repo.ts';
 export type { Arrival } from './arrivals.ts';

@@ -91,7 +91,10 @@ export async function everyOperation(db: Kysely<DB>): Promise<Record<string, unk
   const failure = { error: '["why"]', retryInMs: 0 };
   const failed = [
     await ask('dispatcherFail', dispatcher.dispatcherFail(db, { claim: some[1]!, ...failure })),
-    await dispatcher.dispatcherFail(db, { claim: some[3]!, ...failure, isPoison: true }),
+    await ask(
+      'dispatcherFailMany',
+      dispatcher.dispatcherFailMany(db, [{ claim: some[3]!, ...failure, isPoison: true }]),
+    ),
   ];
   await repo.claimEffects(db, { repoId: 'a', claimedBy: 'stale', limit: 1 });
   await ask('dispatcherRequeueStale', dispatcher.dispatcherRequeueStale(db, { olderThanMs: 0 }));
