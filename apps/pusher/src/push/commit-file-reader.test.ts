@@ -47,6 +47,15 @@ test('a file that is not there or too large is not parsed', async () => {
   expect(parsed).toEqual([]);
 });
 
+test('a file that is empty is parsed as what it is, and a commit that is not there has none', async () => {
+  const { parsed, read } = await scene(['']);
+  expect(await read([0])).toEqual([{ text: '' }]);
+  expect(parsed).toEqual(['']);
+  const nothing = { problem: 'expected a file a.yaml in the commit, got none' };
+  expect(await read([7])).toEqual([nothing]);
+  expect(await read([7, 0])).toEqual([nothing, { text: '' }]);
+});
+
 test('others get their turn between each two files', async () => {
   const { onParse, read } = await scene(['one', 'two', 'three', 'four']);
   const order: string[] = [];

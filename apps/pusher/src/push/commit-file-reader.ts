@@ -179,7 +179,7 @@ function inBatches<T extends { bytes: number }>(contents: readonly T[]): T[][] {
   const batches: T[][] = [];
   let room = 0;
   for (const content of contents) {
-    if (content.bytes > room) {
+    if (batches.length === 0 || content.bytes > room) {
       batches.push([]);
       room = BATCH_BYTES_MAX;
     }
