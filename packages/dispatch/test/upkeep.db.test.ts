@@ -1,9 +1,11 @@
 import { countDeadRows } from '@sluice/queue-core/dispatcher';
+import { createDatabase, type DB } from '@sluice/db';
 import { useTestDatabase } from '@sluice/testkit';
-import { sql } from 'kysely';
+import { sql, type Kysely } from 'kysely';
 import { afterEach, expect, test } from 'vitest';
 import { enqueue } from './dispatchers.ts';
 import { until } from './until.ts';
+import type { DispatchEvent } from '../src/dispatch-event.ts';
 import { Upkeep } from '../src/upkeep.ts';
 
 const database = useTestDatabase();
@@ -11,15 +13,17 @@ const POLL_MS = 60_000;
 
 let stopping = new AbortController();
 let running: Promise<void> | undefined;
+const cleanups: (() => Promise<void>)[] = [];
 afterEach(async () => {
   stopping.abort();
   await running;
   stopping = new AbortController();
+  for (const cleanup of cleanups.splice(0)) await cleanup();
   await database.db.deleteFrom('effect_queue').execute();
 });
 
 /** Upkeep whose time passes only when a test says so. */
-function start(parts: { mayJudge?: () => boolean } = {}) {
+function start(parts: { db?: Kysely<DB>; emit?: (event: DispatchEvent) => void } = {}) {
   const slept: number[] = [];
   const due: string[] = [];
   let now = 0;
@@ -40,13 +44,13 @@ function start(parts: { mayJudge?: () => boolean } = {}) {
     },
   };
   const upkeep = new Upkeep({
-    db: database.db,
+    db: parts.db ?? database.db,
     clock,
-    emit: () => undefined,
+    emit: parts.emit ?? (() => undefined),
     pollMs: POLL_MS,
     beatMs: 5_000,
     retentionDays: 30,
-    mayJudge: parts.mayJudge ?? (() => false),
+    mayJudge: () => false,
     onDue: (repoId) => due.push(repoId),
     sweep: () => {
       sweeps += 1;
@@ -95,15 +99,57 @@ test('an effect that becomes due between two rounds is brought forward, and no s
   expect(sweeps()).toBe(2);
 });
 
-test('dead rows of a fast queue are removed without waiting for autovacuum', async () => {
+async function deadRows(): Promise<number> {
+  return (await countDeadRows(database.db)).get('effect_queue')!;
+}
+
+/** Leaves 30,000 behind, which only upkeep will remove. */
+async function makeDeadRows(): Promise<void> {
   const { db } = database;
   await sql`alter table sluice.effect_queue set (autovacuum_enabled = false)`.execute(db);
   await sql`insert into sluice.effect_queue (repo_id, payload) select 'a', '' from generate_series(1, 30000)`.execute(
     db,
   );
   await db.deleteFrom('effect_queue').execute();
-  const dead = async () => (await countDeadRows(db)).get('effect_queue')!;
-  await until('the statistics know of the dead rows', async () => (await dead()) >= 30_000);
+  await until('the statistics know of the dead rows', async () => (await deadRows()) >= 30_000);
+}
+
+test('dead rows of a fast queue are removed without waiting for autovacuum', async () => {
+  await makeDeadRows();
   start();
-  await until('they are gone', async () => (await dead()) === 0);
+  await until('they are gone', async () => (await deadRows()) === 0);
+});
+
+test('a vacuum that takes longer than the pool lets a query take is not begun anew in each round', async () => {
+  await makeDeadRows();
+  const url = new URL(database.url);
+  url.searchParams.set('options', '-c vacuum_cost_delay=100 -c vacuum_cost_limit=1');
+  let [vacuums, counts] = [0, 0];
+  const db = createDatabase({
+    connectionString: url.href,
+    applicationName: 'slow vacuum',
+    queryTimeoutMs: 3_000,
+    log: ({ query }) => {
+      if (query.sql.startsWith('vacuum')) vacuums += 1;
+      if (query.sql.includes('pg_stat_get_dead_tuples')) counts += 1;
+    },
+  });
+  cleanups.push(() => db.destroy());
+  const events: DispatchEvent[] = [];
+  const { slept, pass } = start({ db, emit: (event) => events.push(event) });
+  await until('it is cut off', () =>
+    events.some((event) => event.name === 'upkeep_failed' && event.task === 'vacuum'),
+  );
+  expect(await deadRows()).toBeGreaterThanOrEqual(30_000);
+  // The server would go on with it, and another one leave the table alone.
+  await sql`select pg_terminate_backend(pid, 20000) from pg_stat_activity
+             where datname = current_database() and query like 'vacuum%' and state = 'active'`.execute(
+    database.db,
+  );
+  for (const round of [2, 3]) {
+    await until('it waits', () => slept.length === round - 1);
+    pass();
+    await until('it has counted again', () => counts === round);
+  }
+  expect(vacuums).toBe(1);
 });
