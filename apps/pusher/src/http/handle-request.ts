@@ -1,16 +1,14 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { isUnavailable } from '@sluice/db';
 import { healthHandler, metricsHandler, type HttpHandler } from '@sluice/service-kit';
 import { sql } from 'kysely';
-import { isNoRoom, NO_ROOM } from '../git/no-room.ts';
-import { HttpError, unavailable } from '../http-error.ts';
+import { HttpError } from '../http-error.ts';
 import type { Entry, Traffic } from './admission.ts';
 import { advertise } from './advertise.ts';
 import { answerError, requireFraming } from './answer.ts';
 import { createAuthorizer, denied } from './authorize.ts';
 import { ANYONE, countedAccount, type Caller, type Denial } from './caller.ts';
 import { clientAddress } from './client-address.ts';
-import { countRefusal } from './count-refusal.ts';
+import { knownFailure, noteFailure } from './known-failure.ts';
 import type { Pusher } from './pusher.ts';
 import { ClientGone } from './read-body.ts';
 import { parseRoute, type RepoAddress, type Route, type Service } from './route.ts';
@@ -72,10 +70,9 @@ export function createHandler(pusher: Pusher): HttpHandler {
     } catch (error) {
       if (error instanceof ClientGone) response.destroy();
       else {
-        const known = toHttpError(pusher, request, error);
-        // What stands behind a 503 is a fault, and no refusal.
-        if (known.status < 500 || isBusy(known)) countRefusal(pusher.metrics, known.status);
-        answerError(request, response, known);
+        const failure = knownFailure(error);
+        noteFailure(pusher, request, failure);
+        answerError(request, response, failure);
       }
     }
     // What its client has not taken yet of an answer is in memory, so until then the request counts.
@@ -116,29 +113,4 @@ function requireMethod(request: IncomingMessage, route: Route): void {
 function readProtocol(request: IncomingMessage): string | undefined {
   const header = request.headers['git-protocol'];
   return typeof header === 'string' && /^[a-z0-9=:._-]{1,200}$/i.test(header) ? header : undefined;
-}
-
-function toHttpError(pusher: Pusher, request: IncomingMessage, error: unknown): HttpError {
-  const known =
-    error instanceof HttpError
-      ? error
-      : isUnavailable(error)
-        ? unavailable('the database is not available', error)
-        : isNoRoom(error)
-          ? new HttpError(503, NO_ROOM, { cause: error })
-          : null;
-  if (known !== null && known.status < 500) return known;
-  const isPutOff = known !== null && isBusy(known);
-  pusher.log[isPutOff ? 'info' : 'error']({
-    event: isPutOff ? 'request_put_off' : 'request_failed',
-    method: request.method,
-    path: request.url?.split('?')[0],
-    error: known?.cause ?? error,
-  });
-  return known ?? new HttpError(500, 'internal error; the server log has the cause');
-}
-
-/** Busy is no fault of anything. */
-function isBusy({ status, cause }: HttpError): boolean {
-  return status === 503 && cause === undefined;
 }

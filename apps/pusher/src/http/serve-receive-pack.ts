@@ -1,21 +1,22 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { repoQuotaFault, type RepoQuota } from '@sluice/access';
 import { readRepo, repoFolder } from '@sluice/ref-store';
+import type { GitSlots } from '../git/git-slots.ts';
 import { ensureRepoFolder } from '../git/repo-folder.ts';
-import { HttpError } from '../http-error.ts';
 import { admitSignature } from '../push/admit-signature.ts';
 import { readClaimRef } from '../push/claim-ref.ts';
 import { judgeCommands, refuseAll, reportsOf } from '../push/push-gate.ts';
 import { PreambleRefused, type Preamble } from '../wire/preamble.ts';
-import { encodeReport, type Report } from '../wire/report-status.ts';
+import { encodeReport, type RefReport, type Report } from '../wire/report-status.ts';
 import { claimIsGone, noSuchRepository } from './advertise-push.ts';
 import { answer, dropRest, mayBeCutOff, requireContentType, requireEncoding } from './answer.ts';
 import { countedAccount, type Caller, type Denial } from './caller.ts';
 import { countRefusal } from './count-refusal.ts';
+import { knownFailure, noteFailure } from './known-failure.ts';
 import { limitPack, packLimit } from './limit-pack.ts';
 import type { Pusher } from './pusher.ts';
-import { readBody } from './read-body.ts';
-import { PREAMBLE_BYTES_MAX, readAhead, readOpening } from './read-opening.ts';
+import { ClientGone, readBody } from './read-body.ts';
+import { PREAMBLE_BYTES_MAX, readAhead, readOpening, type Opening } from './read-opening.ts';
 import { receivePush, RESULT_TYPE, type Target } from './receive-push.ts';
 import type { RepoAddress } from './route.ts';
 
@@ -38,7 +39,7 @@ export async function serveReceivePack(
   requireEncoding(request, 'identity');
   const { idleMs, uploadMs, pushBytesMax } = pusher.settings;
   const bytesMax = pushBytesMax + PREAMBLE_BYTES_MAX;
-  const slots = address.claimNumber === undefined ? pusher.slots.pushes : pusher.slots.results;
+  const slots = slotsFor(pusher, address);
   const isWanted = (): boolean => slots.isWanted;
   const body = readBody(request, { bytesMax, idleMs, totalMs: uploadMs, isWanted });
   const opening = await readOpening(body, pusher.settings);
@@ -73,60 +74,70 @@ export async function serveReceivePack(
     countRefusal(pusher.metrics, denial.status);
     return await refuseEach(denial.reason);
   }
-  const target = await findTarget(pusher, address, opening.preamble);
-  // In a report, since git hides the text of any other answer here: a dispatcher whose last answer was lost sends its
-  // result a second time, and has to learn that the first one was taken.
-  if (target === 'claim_is_gone') {
-    const { message } = claimIsGone(address.claimNumber!);
-    return await refuseEach(message);
-  }
-  const loss = target.isFirst ? null : await pusher.guard.judge(address.repoId, target.folder);
-  if (loss !== null) return await refuseEach(loss);
-  const reports = judgeCommands(commands, target);
-  if (reports !== null) return await refuse(capabilities, { refs: reports, lines: [] });
+  const refusal = await take(pusher, { address, caller }, { opening, body, response }).catch(
+    (error: unknown) => {
+      const failure = knownFailure(error);
+      // Of an answer without a report git shows nothing but the number, which is what a dispatcher goes by.
+      const isForPeople = failure.status === 503 || failure.status === 404;
+      if (error instanceof ClientGone || response.headersSent || !isForPeople) throw error;
+      noteFailure(pusher, request, failure);
+      return failure.message;
+    },
+  );
+  if (typeof refusal === 'string') return await refuseEach(refusal);
+  if (refusal !== null) return await refuse(capabilities, { refs: refusal, lines: [] });
+  dropRest(request);
+}
+
+/** Takes a push whose opening was read, or says why not: one reason for all its refs, or one for each. */
+async function take(
+  pusher: Pusher,
+  { address, caller }: Omit<Approach, 'denial'>,
+  {
+    opening,
+    body,
+    response,
+  }: { opening: Opening; body: AsyncGenerator<Buffer, void, void>; response: ServerResponse },
+): Promise<string | RefReport[] | null> {
   const { preamble } = opening;
-  const admission = await admitSignature(pusher, { ...target, repoId: address.repoId, preamble, caller });
-  if ('refused' in admission)
-    return await refuse(capabilities, { refs: reportsOf(commands, admission.refused), lines: [] });
+  const { commands } = preamble;
+  const { repoId } = address;
+  const target = await findTarget(pusher, address, preamble);
+  // A dispatcher whose last answer was lost sends its result a second time, and has to learn that the first was taken.
+  if (target === 'claim_is_gone') return claimIsGone(address.claimNumber!).message;
+  const loss = target.isFirst ? null : await pusher.guard.judge(repoId, target.folder);
+  if (loss !== null) return loss;
+  const reports = judgeCommands(commands, target);
+  if (reports !== null) return reports;
   const repoQuota = repoQuotaOf(caller, pusher.settings);
   const quotaFault = target.isFirst ? await repoQuotaFault(pusher.db, repoQuota) : null;
   if (quotaFault !== null) {
     pusher.metrics.refusals.inc({ reason: 'quota' });
-    return await refuseEach(quotaFault);
+    return quotaFault;
   }
-  const take = async (): Promise<void> => {
+  const slots = slotsFor(pusher, address);
+  const serve = async (): Promise<RefReport[] | string | null> => {
     const limit = await packLimit(target, pusher.settings);
     const bytes = slots.hasRoom ? opening.bytes : await readAhead(body, opening.bytes);
-    const release = await slots.take(address.repoId, countedAccount(caller)).catch(asHttpError);
-    if (release instanceof HttpError) {
-      countRefusal(pusher.metrics, release.status);
-      return await refuseEach(release.message);
-    }
+    const release = await slots.take(repoId, countedAccount(caller));
     try {
-      await receivePush(pusher, {
-        address,
-        target,
-        caller,
-        repoQuota,
-        admission,
-        preamble,
-        input: limitPack(concat(bytes, body), { preambleBytes: preamble.bytes, limit }),
-        response,
-      });
+      // Not before: it may read thousands of members, and compare thousands of refs with a hundred rules.
+      const admission = await admitSignature(pusher, { ...target, repoId, preamble, caller });
+      if ('refused' in admission) return reportsOf(commands, admission.refused);
+      const input = limitPack(concat(bytes, body), { preambleBytes: preamble.bytes, limit });
+      await receivePush(pusher, { address, target, caller, repoQuota, admission, preamble, input, response });
+      return null;
     } finally {
       release();
     }
-    dropRest(request);
   };
-  if (target.isFirst) return await pusher.firstPushes.run({ ...target, repoId: address.repoId }, take);
-  await ensureRepoFolder(target.folder, address.repoId, target.objectFormat);
-  await take();
+  if (target.isFirst) return await pusher.firstPushes.run({ ...target, repoId }, serve);
+  await ensureRepoFolder(target.folder, repoId, target.objectFormat);
+  return await serve();
 }
 
-/** What a client may be told; everything else is thrown on. */
-function asHttpError(error: unknown): HttpError {
-  if (error instanceof HttpError) return error;
-  throw error;
+function slotsFor({ slots }: Pusher, { claimNumber }: RepoAddress): GitSlots {
+  return claimNumber === undefined ? slots.pushes : slots.results;
 }
 
 /** Most different reasons that are shown as lines. */

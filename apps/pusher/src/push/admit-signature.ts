@@ -1,7 +1,6 @@
 import { createHash } from 'node:crypto';
 import { keyOfSignature, MEMBER_PREFIX } from '@sluice/effect-spec';
 import { hashObject, type ObjectFormat, type Oid } from '@sluice/ref-store';
-import type { SlotClasses } from '../git/slot-classes.ts';
 import type { Settings } from '../settings.ts';
 import type { Preamble } from '../wire/preamble.ts';
 import { UNGOVERNED, type Governance } from './governance.ts';
@@ -25,7 +24,6 @@ export interface Signature {
 /** What it takes to judge who pushes and who signed. */
 export interface AdmitContext extends Pick<PushContext, 'db' | 'governance' | 'home'> {
   settings: Pick<Settings, 'gitMemoryBytesMax'>;
-  slots: Pick<SlotClasses, 'pushes'>;
 }
 
 export interface PushToAdmit {
@@ -40,9 +38,12 @@ export interface PushToAdmit {
   isFirst: boolean;
 }
 
-/** Judges a push by who pushes, who signed, and the policy, as far as that is possible before git reads it. */
+/**
+ * Judges a push by who pushes, who signed, and the policy, as far as that is possible before git reads it. Starts git and
+ * `ssh-keygen`, one after the other, so who calls it has a slot.
+ */
 export async function admitSignature(context: AdmitContext, push: PushToAdmit): Promise<SignatureJudgement> {
-  const { settings, db, home, slots } = context;
+  const { settings, db, home } = context;
   const { repoId, folder, objectFormat, preamble, caller } = push;
   const { certificate, pushOptions } = preamble;
   if (push.claimRef !== null) {
@@ -63,11 +64,7 @@ export async function admitSignature(context: AdmitContext, push: PushToAdmit): 
     objectFormat,
     roles: caller.roles(repoId),
     isServerAdmin: caller.isServerAdmin,
-    verify: async (signed, key) => {
-      // One process per push, and no more of them at once than of any other kind.
-      const release = await slots.pushes.take(repoId);
-      return await isSignedBy(signed, key).finally(release);
-    },
+    verify: isSignedBy,
   });
 }
 

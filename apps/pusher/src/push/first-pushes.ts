@@ -21,14 +21,14 @@ export class FirstPushes {
   }
 
   /** Runs a push in a folder that is there from its beginning to its end. */
-  async run(unborn: Unborn, push: () => Promise<void>): Promise<void> {
+  async run<T>(unborn: Unborn, push: () => Promise<T>): Promise<T> {
     const { folder, repoId, objectFormat } = unborn;
     await this.#turns.run(folder, async () => {
       await ensureRepoFolder(folder, repoId, objectFormat);
       this.#underWay.set(folder, this.#count(folder) + 1);
     });
     try {
-      await push();
+      return await push();
     } finally {
       await this.#turns.run(folder, () => this.#leave(unborn));
     }
