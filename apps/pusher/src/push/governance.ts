@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import type { DB } from '@sluice/db';
 import {
   composeGoverned,
@@ -33,17 +34,59 @@ type Git = Omit<LookUpOptions, 'withContent'>;
 /** Most members that a repository may have. */
 export const MEMBERS_MAX = 10_000;
 
-/** Reads what governs a repository. */
+/** Most bytes that their files may have together: what several repositories have is remembered at once. */
+export const MEMBERS_BYTES_MAX = 8 * 1024 * 1024;
+
+/** Repositories whose members and policy are in memory as a whole. */
+const KNOWN_MAX = 8;
+
+/** What a file says, and how long it is. */
+type Loaded = Governing & { bytes: number };
+
+/**
+ * Reads what governs a repository: once for each state of its refs, however many ask at once and however little of the
+ * files is remembered.
+ */
 export class GovernanceReader {
-  readonly #files = new CommitFileReader<Governing>(parseGoverning);
+  readonly #files: CommitFileReader<Loaded>;
+  /** By state. The one used last comes last. */
+  readonly #known = new Map<string, Promise<Governance>>();
+
+  constructor(options: { knownBytesMax?: number } = {}) {
+    this.#files = new CommitFileReader<Loaded>((file, content) => {
+      const says = parseGoverning(file, content);
+      return 'problem' in says ? says : { ...says, bytes: content.length };
+    }, options);
+  }
 
   async read(db: Kysely<DB>, repoId: string, git: Git): Promise<Governance> {
     return await this.of(await readGoverningRefs(db, { repoId, membersMax: MEMBERS_MAX }), git);
   }
 
   /** What these refs hold, one more than {@link MEMBERS_MAX} members if there are so many. */
-  async of({ config, members, hadMembers }: GoverningRefs, git: Git): Promise<Governance> {
-    if (config === null && !hadMembers) return UNGOVERNED;
+  async of(refs: GoverningRefs, git: Git): Promise<Governance> {
+    if (refs.config === null && !refs.hadMembers) return UNGOVERNED;
+    const state = stateOf(refs, git);
+    const reading = this.#known.get(state) ?? this.#compose(refs, git);
+    this.#keep(state, reading);
+    try {
+      const governance = await reading;
+      // Objects can be missing for a while.
+      if (governance.problem !== null) this.#known.delete(state);
+      return governance;
+    } catch (error) {
+      this.#known.delete(state);
+      throw error;
+    }
+  }
+
+  #keep(state: string, reading: Promise<Governance>): void {
+    this.#known.delete(state);
+    this.#known.set(state, reading);
+    if (this.#known.size > KNOWN_MAX) this.#known.delete(this.#known.keys().next().value!);
+  }
+
+  async #compose({ config, members, hadMembers }: GoverningRefs, git: Git): Promise<Governance> {
     const broken = (problem: string): Governance => ({
       ...UNGOVERNED,
       members: hadMembers ? new Map() : null,
@@ -60,13 +103,20 @@ export class GovernanceReader {
   }
 
   /** What members and policies hold, by the names of their refs; other refs are not asked for. */
-  async load(refs: readonly RefRow[], git: Git): Promise<Map<string, Governing | Meaningless>> {
+  async load(refs: readonly RefRow[], git: Git): Promise<Map<string, Loaded | Meaningless>> {
     const loaded = await this.#files.read(
       refs.map(({ name, oid }) => ({ commit: oid, file: governingFile(name) })),
       git,
     );
     return new Map(refs.map(({ name }, index) => [name, loaded[index]!]));
   }
+}
+
+/** Names what refs say, as long as no object is missing: a commit never changes. */
+function stateOf(refs: GoverningRefs, { folder }: Git): string {
+  return createHash('sha256')
+    .update(JSON.stringify([folder, refs]))
+    .digest('base64');
 }
 
 /** Without its ref nobody could tell who signed what, and somebody else could come back under the name. */
