@@ -196,3 +196,24 @@ test('a fetch that falls silent in a long request keeps nobody from fetching, an
   await vi.waitFor(() => expect(silent.answer()).toContain('408 '), bound);
   expect(silent.answer()).toContain('next to nothing while others waited');
 });
+
+test('who fetches and takes nothing is let go when somebody else wants to fetch', async () => {
+  const { url } = await pusher.start({ SLUICE_GIT_PROCESSES: '3' });
+  const remote = `${url}/taken.git`;
+  const work = await makeRepo(`${pusher.folder}/work`);
+  // More than fits into the buffers of a connection.
+  const commit = await commitFiles(work, { 'big.bin': randomBytes(12 * 1024 * 1024).toString('base64') });
+  await work(['push', '--quiet', remote, 'main']);
+  const body = Buffer.concat([encodePkt(`want ${commit}\n`), FLUSH, encodePkt('done\n')]);
+  const reader = connect(Number(new URL(url).port), '127.0.0.1');
+  reader.on('error', () => {});
+  reader.write(
+    `POST /taken.git/git-upload-pack HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/x-git-upload-pack-request\r\nContent-Length: ${body.length}\r\n\r\n`,
+  );
+  reader.write(body);
+  await once(reader, 'readable');
+  await gitIn(pusher.folder)(['clone', '--quiet', remote, 'clone']);
+  expect((await send(`${url}/_metrics`)).text).toContain('sluice_refusals_total{reason="too_slow"} 1\n');
+  expect(pusher.events.map(({ event }) => event)).not.toContain('upload_pack_failed');
+  reader.destroy();
+});

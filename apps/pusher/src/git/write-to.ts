@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import type { Writable } from 'node:stream';
 
-/** Hands a process its input no faster than it takes it. Returns at once when the process is gone: its exit code says so. */
+/** Hands a process its input, or a client its answer, no faster than it is taken. Returns at once when whoever takes it is gone. */
 export async function writeTo(stream: Writable, chunk: Buffer | string): Promise<void> {
   if (stream.destroyed || stream.write(chunk)) return;
   const waiting = new AbortController();

@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import { createGunzip } from 'node:zlib';
 import { HttpError } from '../http-error.ts';
-import { UploadPace } from './upload-pace.ts';
+import { ClientPace, UPLOAD } from './client-pace.ts';
 
 export interface BodyLimits {
   bytesMax: number;
@@ -27,7 +27,7 @@ export async function* readBody(
   let bytes = 0;
   const patience = new AbortController();
   const giveUp = (message: string): void => patience.abort(new HttpError(408, message));
-  const pace = new UploadPace({
+  const pace = new ClientPace(UPLOAD, {
     isWanted: limits.isWanted ?? (() => false),
     onTooSlow: () => giveUp('the client sent next to nothing while others waited'),
   });
@@ -41,7 +41,7 @@ export async function* readBody(
       );
       pace.wait();
       const chunk = await nextChunk(request, patience.signal).finally(() => clearTimeout(silence));
-      pace.arrive(chunk?.length ?? 0);
+      pace.count(chunk?.length ?? 0);
       if (chunk === null) break;
       bytes += chunk.length;
       if (bytes > limits.bytesMax)

@@ -1,14 +1,16 @@
-import { once } from 'node:events';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { join } from 'node:path';
 import { RESULT_PREFIX } from '@sluice/effect-spec';
 import { gitEnvironment } from '../git/git-environment.ts';
 import { uploadPackConfiguration } from '../git/serve-configuration.ts';
 import { startGit, type GitProcess } from '../git/start-git.ts';
+import { writeTo } from '../git/write-to.ts';
 import { unavailable } from '../http-error.ts';
 import { mayListRefs } from '../wire/fetch-request.ts';
 import { noSuchRepository } from './advertise-push.ts';
 import { endAnswer, NO_CACHE, requireContentType, requireEncoding } from './answer.ts';
+import { ClientPace, DOWNLOAD } from './client-pace.ts';
+import { countRefusal } from './count-refusal.ts';
 import type { Pusher } from './pusher.ts';
 import { ClientGone, readWholeBody } from './read-body.ts';
 import type { RepoAddress } from './route.ts';
@@ -56,7 +58,8 @@ async function serve(
   response: ServerResponse,
 ): Promise<void> {
   const { idleMs, uploadMs, gitMemoryBytesMax } = pusher.settings;
-  const release = await pusher.slots.reads.take(address.repoId, account);
+  const { reads } = pusher.slots;
+  const release = await reads.take(address.repoId, account);
   try {
     // It may have left while it waited in line.
     if (response.destroyed) throw new ClientGone(undefined);
@@ -75,7 +78,14 @@ async function serve(
       }),
       memoryBytesMax: gitMemoryBytesMax,
     });
-    const end = await copyAnswer(git, { body, response, idleMs, totalMs: uploadMs });
+    const end = await copyAnswer(git, {
+      body,
+      response,
+      idleMs,
+      totalMs: uploadMs,
+      isWanted: () => reads.isWanted,
+      onTooSlow: () => countRefusal(pusher.metrics, 408),
+    });
     if (end === 'broken' || end === 'unanswered') {
       const errors = git.errors();
       pusher.log.warn({ event: 'upload_pack_failed', repo_id: address.repoId, errors });
@@ -90,17 +100,28 @@ async function serve(
   }
 }
 
+interface AnswerLimits {
+  /** Longest time in which the client takes nothing. */
+  idleMs: number;
+  totalMs: number;
+  /** Whether others wait for the slot: then a client that takes next to nothing is let go sooner. */
+  isWanted: () => boolean;
+  /** Told of a client that is let go. */
+  onTooSlow: () => void;
+}
+
 /** Says whether the answer broke off by git's fault, or did not even begin. */
 async function copyAnswer(
   git: GitProcess,
-  {
-    body,
-    response,
-    idleMs,
-    totalMs,
-  }: { body: Buffer; response: ServerResponse; idleMs: number; totalMs: number },
+  { body, response, ...limits }: AnswerLimits & { body: Buffer; response: ServerResponse },
 ): Promise<'whole' | 'left' | 'broken' | 'unanswered'> {
-  const deadline = setTimeout(() => response.destroy(), totalMs);
+  const letGo = (): void => {
+    if (response.destroyed) return;
+    limits.onTooSlow();
+    response.destroy();
+  };
+  const deadline = setTimeout(letGo, limits.totalMs);
+  const pace = new ClientPace(DOWNLOAD, { isWanted: limits.isWanted, onTooSlow: letGo });
   const onClose = (): void => git.end('SIGTERM');
   response.on('close', onClose);
   // Left before anybody listened: that event does not come again, and git would hold its slot for ever.
@@ -112,7 +133,11 @@ async function copyAnswer(
       if (!response.headersSent) {
         response.writeHead(200, { ...NO_CACHE, 'content-type': 'application/x-git-upload-pack-result' });
       }
-      if (!response.write(chunk)) await untilDrained(response, idleMs);
+      const idle = setTimeout(letGo, limits.idleMs);
+      pace.wait();
+      await writeTo(response, chunk);
+      pace.count(chunk.length);
+      clearTimeout(idle);
     }
     const code = await git.exited;
     if (response.destroyed) return 'left';
@@ -126,19 +151,8 @@ async function copyAnswer(
     return 'broken';
   } finally {
     clearTimeout(deadline);
+    pace.end();
     response.off('close', onClose);
     git.end('SIGKILL');
   }
-}
-
-/** Waits until the client takes more; one that takes nothing for `idleMs` is let go. */
-async function untilDrained(response: ServerResponse, idleMs: number): Promise<void> {
-  const waiting = new AbortController();
-  const idle = setTimeout(() => response.destroy(), idleMs);
-  const { signal } = waiting;
-  await Promise.race([once(response, 'drain', { signal }), once(response, 'close', { signal })]).catch(
-    () => undefined,
-  );
-  waiting.abort();
-  clearTimeout(idle);
 }

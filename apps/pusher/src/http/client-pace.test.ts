@@ -1,15 +1,15 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
-import { UploadPace } from './upload-pace.ts';
+import { ClientPace, DOWNLOAD, UPLOAD } from './client-pace.ts';
 
 let isWanted = false;
 let tooSlow = 0;
-let pace: UploadPace;
+let pace: ClientPace;
 
 beforeEach(() => {
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] });
   isWanted = true;
   tooSlow = 0;
-  pace = new UploadPace({ isWanted: () => isWanted, onTooSlow: () => (tooSlow += 1) });
+  pace = new ClientPace(UPLOAD, { isWanted: () => isWanted, onTooSlow: () => (tooSlow += 1) });
 });
 afterEach(() => {
   pace.end();
@@ -19,7 +19,7 @@ afterEach(() => {
 function receive(bytes: number, afterMs: number): void {
   pace.wait();
   vi.advanceTimersByTime(afterMs);
-  pace.arrive(bytes);
+  pace.count(bytes);
 }
 
 test('who sends nothing is too slow once others wait, and not before', () => {
@@ -44,4 +44,14 @@ test('who sends enough in each window goes on for ever, and time in which nobody
     vi.advanceTimersByTime(10_000);
   }
   expect(tooSlow).toBe(0);
+});
+
+test('who takes a lump now and then, and enough in all, is not too slow, and who stops is within one window', () => {
+  pace = new ClientPace(DOWNLOAD, { isWanted: () => isWanted, onTooSlow: () => (tooSlow += 1) });
+  for (let n = 0; n < 10; n += 1) receive(64 * 1024, 14_000);
+  expect(tooSlow).toBe(0);
+  receive(4 * 1024 ** 2, 10);
+  pace.wait();
+  vi.advanceTimersByTime(DOWNLOAD.withinMs);
+  expect(tooSlow).toBe(1);
 });
