@@ -13,6 +13,7 @@ const folder = mkdtempSync(join(tmpdir(), 'sluice-pack-'));
 try {
   const compiled = join(folder, 'compiled');
   const packed = join(folder, 'packed');
+  process.stderr.write('Compiling and packing sluice-queue.\n');
   execFileSync(
     join(ROOT, 'node_modules/.bin/tsc'),
     ['--project', join(ROOT, PACKAGE, 'tsconfig.build.json'), '--outDir', compiled],
@@ -27,8 +28,8 @@ try {
   cpSync(join(ROOT, PACKAGE, 'README.md'), join(packed, 'README.md'));
   cpSync(join(ROOT, 'LICENSE'), join(packed, 'LICENSE'));
   mkdirSync(into, { recursive: true });
-  // Its list of files goes to standard error, the name of the tarball to standard output.
-  execFileSync('npm', ['pack', packed, '--pack-destination', into], { stdio: 'inherit' });
+  // The name of the tarball goes to standard output; at npm's own level its 250 files would be listed as well.
+  execFileSync('npm', ['pack', packed, '--pack-destination', into, '--loglevel=warn'], { stdio: 'inherit' });
 } finally {
   rmSync(folder, { recursive: true });
 }

@@ -40,6 +40,7 @@ async function main(): Promise<void> {
   await migrateDatabase(database.url);
   if (interrupted.aborted) return;
 
+  say('Starting pusher and dispatcher.');
   services = await startServices({
     databaseUrl: database.url,
     listen,
@@ -96,6 +97,7 @@ async function openDatabase(dataDir: string): Promise<OpenDatabase> {
       [Symbol.asyncDispose]: () => Promise.resolve(),
     };
   }
+  say('Starting PostgreSQL 18.');
   const server = await startLocalPostgres({ dataDir: join(dataDir, 'postgres') });
   return {
     url: server.url,
