@@ -1,5 +1,6 @@
 import { execFileSync } from 'node:child_process';
-import { linkSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { createHash } from 'node:crypto';
+import { linkSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { LocalError } from './local-error.ts';
 
 /**
@@ -9,24 +10,60 @@ import { LocalError } from './local-error.ts';
  * @returns gives the lock back.
  */
 export function takeInstanceLock(path: string): Disposable {
+  const taken = tryTake(path);
+  if ('holder' in taken) {
+    const { holder } = taken;
+    throw new LocalError(
+      `Sluice already runs on this folder (process ${holder}, lock ${path}). Use it, or stop it with Ctrl-C or kill ${holder}.`,
+    );
+  }
+  if ('isLost' in taken) throw new LocalError(`Another start took ${path} a moment ago. Use that one.`);
+  return taken;
+}
+
+/** The lock, or who has it, or that another start was quicker. */
+function tryTake(path: string): Disposable | { holder: number } | { isLost: true } {
+  const content = `${process.pid} ${startTime(process.pid)}\n`;
   const mine = `${path}.${process.pid}`;
-  writeFileSync(mine, `${process.pid} ${startTime(process.pid)}\n`, { mode: 0o600 });
+  writeFileSync(mine, content, { mode: 0o600 });
   try {
-    if (!tryLink(mine, path)) {
-      const holder = holderOf(path);
-      if (holder !== undefined) {
-        throw new LocalError(
-          `Sluice already runs on this folder (process ${holder}, lock ${path}). Use it, or stop it with Ctrl-C or kill ${holder}.`,
-        );
-      }
-      rmSync(path, { force: true });
-      if (!tryLink(mine, path))
-        throw new LocalError(`Another start took ${path} a moment ago. Use that one.`);
-    }
+    if (tryLink(mine, path)) return asDisposable(path, content);
+    const found = contentOf(path);
+    const holder = found === undefined ? undefined : holderOf(found);
+    if (holder !== undefined) return { holder };
+    // Undefined: it was given back just now.
+    const isTaken = found === undefined ? tryLink(mine, path) : replace(path, found, mine);
+    return isTaken ? asDisposable(path, content) : { isLost: true };
   } finally {
     rmSync(mine, { force: true });
   }
-  return { [Symbol.dispose]: () => rmSync(path, { force: true }) };
+}
+
+/**
+ * Puts `mine` in the place of a lock that nobody holds. Of all that found the same one, whoever has the lock that is
+ * named after it may; to remove it and link another would remove that of a start that was quicker.
+ */
+function replace(path: string, found: string, mine: string): boolean {
+  const heir = tryTake(heirOf(path, found));
+  if (!(Symbol.dispose in heir)) return false;
+  using _heir = heir;
+  if (contentOf(path) !== found) return false;
+  renameSync(mine, path);
+  return true;
+}
+
+/** The lock that lets replace one of this content. */
+export function heirOf(path: string, content: string): string {
+  return `${path}.${createHash('sha256').update(content).digest('hex').slice(0, 16)}`;
+}
+
+/** Leaves the lock of a successor, who took this process for gone, where it is. */
+function asDisposable(path: string, content: string): Disposable {
+  return {
+    [Symbol.dispose]: () => {
+      if (contentOf(path) === content) rmSync(path, { force: true });
+    },
+  };
 }
 
 function tryLink(from: string, to: string): boolean {
@@ -40,10 +77,20 @@ function tryLink(from: string, to: string): boolean {
   }
 }
 
-function holderOf(path: string): number | undefined {
+/** Undefined: there is none. */
+function contentOf(path: string): string | undefined {
   try {
-    const [pid, ...time] = readFileSync(path, 'utf8').trim().split(' ');
-    const holder = Number(pid);
+    return readFileSync(path, 'utf8');
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
+    throw error;
+  }
+}
+
+function holderOf(content: string): number | undefined {
+  const [pid, ...time] = content.trim().split(' ');
+  const holder = Number(pid);
+  try {
     return Number.isInteger(holder) && startTime(holder) === time.join(' ') ? holder : undefined;
   } catch {
     return undefined;
