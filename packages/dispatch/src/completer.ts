@@ -1,10 +1,12 @@
 import { isUnavailable, SluiceError, sqlState, type DB } from '@sluice/db';
 import {
+  cleanReason,
   dispatcherCompleteMany,
   dispatcherFailMany,
   dispatcherHandBack,
   findEffect,
   type Claim,
+  type FoundEffect,
 } from '@sluice/queue-core/dispatcher';
 import type { Kysely } from 'kysely';
 import { backoffMs } from './backoff.ts';
@@ -139,9 +141,11 @@ export class Completer {
   }
 
   /** Of a claim that is no longer open: whether somebody took it away, or we closed it ourselves unawares. */
-  async #verdict({ claim, isUncertain }: Pending): Promise<EffectEnd> {
+  async #verdict({ claim, settlement, isUncertain }: Pending): Promise<EffectEnd> {
     const found = isUncertain ? await findEffect(this.#db, claim.effectId) : undefined;
-    if (found?.claimNumber !== claim.claimNumber) return 'stale';
+    if (found === undefined) return 'stale';
+    if (settlement.kind === 'fail' && isRetryOf(found, claim, settlement.error)) return 'scheduled';
+    if (found.claimNumber !== claim.claimNumber) return 'stale';
     if (found.state === 'dead') return 'dead';
     return found.outcome ?? 'stale';
   }
@@ -206,6 +210,15 @@ export class Completer {
   #close(claim: Claim, how: EffectEnd, error?: string): void {
     if (this.#pending.delete(claim.claimNumber)) this.#onClosed(claim, how, error);
   }
+}
+
+/**
+ * Whether the effect waits for the next attempt, or is in it, for what this claim failed with. A retry keeps no claim
+ * number, so the reason has to tell; it no longer does when the next attempt has ended too.
+ */
+function isRetryOf(found: FoundEffect, { attempt }: Claim, error: string): boolean {
+  const ended = found.state === 'claimed' ? found.attempts - 1 : found.attempts;
+  return found.finishedAt === null && ended === attempt && found.reason === cleanReason(error);
 }
 
 /** Class 22 is a value out of its type's range, class 23 a constraint it breaks: neither goes away by waiting. */

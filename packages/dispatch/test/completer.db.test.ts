@@ -1,9 +1,10 @@
-import { fairClaim } from '@sluice/queue-core/dispatcher';
+import { dispatcherHandBack, fairClaim, promoteDue, type Claim } from '@sluice/queue-core/dispatcher';
 import { useTestDatabase } from '@sluice/testkit';
 import { expect, test } from 'vitest';
-import type { Clock } from '../src/clock.ts';
+import { systemClock, type Clock } from '../src/clock.ts';
 import { Completer } from '../src/completer.ts';
 import { enqueue } from './dispatchers.ts';
+import { scriptedDatabase } from './scripted-database.ts';
 import { until } from './until.ts';
 
 const database = useTestDatabase();
@@ -43,4 +44,48 @@ test('what ends in the moment in which a sender ends is sent as well', async () 
     });
   }
   expect(await db.selectFrom('effect_claim').select('effect_id').execute()).toEqual([]);
+});
+
+test('a failure whose answer was lost is reported as what it was', async () => {
+  const { db } = database;
+  await enqueue(db, ['b'], 3, { maxAttempts: 2 });
+  await enqueue(db, ['b'], 1, { maxAttempts: 1 });
+  const claimOfB = async () =>
+    (await fairClaim(db, { claimedBy: 'w', turns: [{ repoId: 'b', want: 9 }], defaultCap: 100 })).effects;
+  const [retried, again, taken, last] = await claimOfB();
+  await dispatcherHandBack(db, [taken!]);
+  let isAnswerLost = true;
+  const through = scriptedDatabase(async (statement) => {
+    const { rows } = await db.executeQuery(statement);
+    if (!isAnswerLost) return rows;
+    isAnswerLost = false;
+    expect((await promoteDue(db, { limit: 9 })).promoted).toMatchObject([{ effectId: again!.effectId }]);
+    const anew = (await claimOfB()).map(({ effectId, attempt }) => [effectId, attempt]);
+    expect(anew).toEqual([
+      [again!.effectId, 2],
+      [taken!.effectId, 1],
+    ]);
+    throw new Error('Connection terminated unexpectedly');
+  });
+  const ends = new Map<bigint, string>();
+  const completer = new Completer({
+    db: through,
+    clock: systemClock,
+    emit: () => {},
+    onClosed: ({ claimNumber }, how) => ends.set(claimNumber, how),
+    mayOverlap: () => true,
+  });
+  const fail = (claim: Claim, retryInMs: number) =>
+    completer.add(claim, { kind: 'fail', error: 'why', isPoison: false, retryInMs });
+  fail(retried!, 3_600_000);
+  fail(again!, 0);
+  fail(taken!, 0);
+  fail(last!, 0);
+  await completer.drain();
+  expect([retried, again, taken, last].map((claim) => ends.get(claim!.claimNumber))).toEqual([
+    'scheduled',
+    'scheduled',
+    'stale',
+    'dead',
+  ]);
 });
