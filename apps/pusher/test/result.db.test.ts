@@ -100,7 +100,13 @@ test('the URL of a claim shows its own result ref and nothing else', async () =>
   const s = await scene();
   const advertised = await fetch(`${s.claimUrl}/info/refs?service=git-receive-pack`);
   expect(await advertised.text()).not.toContain('refs/heads/main');
-  expect((await fetch(`${s.claimUrl}/info/refs?service=git-upload-pack`)).status).toBe(404);
+  const fetching = await s.work.attempt(['fetch', s.claimUrl]);
+  expect([fetching.code, fetching.stderr]).toEqual([
+    128,
+    expect.stringContaining(
+      `remote: nothing is fetched from the URL of a claim, which takes its result: expected /${s.repoId}.git`,
+    ),
+  ]);
 });
 
 test('only exactly the result ref of the claim passes', async () => {

@@ -37,8 +37,7 @@ async function advertiseFetch(
     if (response.destroyed) throw new ClientGone(undefined);
     // Version 2 lists refs when it is asked to. What is wrong with them is said here, where git shows the sentence.
     const view = protocol === undefined ? 'all' : 'no-results';
-    const repo =
-      address.claimNumber === undefined ? await pusher.refs.refresh(address.repoId, view) : undefined;
+    const repo = await pusher.refs.refresh(address.repoId, view);
     if (repo === undefined) throw noSuchRepository(address);
     const { folder, gitDir } = repo;
     return await readGit({

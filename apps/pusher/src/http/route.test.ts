@@ -95,3 +95,14 @@ test.each([
 ])('%s is refused', (target) => {
   expect(parseRoute(target)).toMatchObject({ kind: 'refused' });
 });
+
+test.each(['info/refs?service=git-upload-pack', 'git-upload-pack'])(
+  'a fetch from the URL of a claim, %s, is told where to fetch from',
+  (action) => {
+    expect(parseRoute(`/_claim/7/acme/api.git/${action}`)).toEqual({
+      kind: 'refused',
+      status: 404,
+      message: 'nothing is fetched from the URL of a claim, which takes its result: expected /acme/api.git',
+    });
+  },
+);

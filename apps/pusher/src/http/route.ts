@@ -33,15 +33,20 @@ export function parseRoute(target: string): Route {
   const address = parseAddress(match.groups['repo']!);
   if (typeof address === 'string') return refused(404, address);
   const action = match.groups['action'] as Service | 'info/refs';
-  if (action !== 'info/refs') return { kind: 'serve', service: action, address };
-  const service = new URLSearchParams(query).get('service');
-  if (service === 'git-upload-pack' || service === 'git-receive-pack') {
-    return { kind: 'advertise', service, address };
+  const service = action === 'info/refs' ? new URLSearchParams(query).get('service') : action;
+  if (service !== 'git-upload-pack' && service !== 'git-receive-pack') {
+    return refused(
+      400,
+      'expected a git client that speaks smart HTTP: ?service=git-upload-pack or git-receive-pack',
+    );
   }
-  return refused(
-    400,
-    'expected a git client that speaks smart HTTP: ?service=git-upload-pack or git-receive-pack',
-  );
+  if (address.claimNumber !== undefined && service === 'git-upload-pack') {
+    return refused(
+      404,
+      `nothing is fetched from the URL of a claim, which takes its result: expected /${address.repoId}.git`,
+    );
+  }
+  return { kind: action === 'info/refs' ? 'advertise' : 'serve', service, address };
 }
 
 function parseAddress(path: string): RepoAddress | string {

@@ -65,8 +65,7 @@ async function serve(
     if (response.destroyed) throw new ClientGone(undefined);
     // In version 2 refs are listed here and not in the advertisement, so this must be fresh too.
     const view = mayListRefs(body, RESULT_PREFIX) ? 'all' : 'no-results';
-    const repo =
-      address.claimNumber === undefined ? await pusher.refs.refresh(address.repoId, view) : undefined;
+    const repo = await pusher.refs.refresh(address.repoId, view);
     if (repo === undefined) throw noSuchRepository(address);
     const git = await startGit({
       args: ['upload-pack', '--stateless-rpc', repo.gitDir],
