@@ -19,7 +19,7 @@ export { matchEffect, type Match, type TriggerEdit } from './match-effect.ts';
 export { parseDefinition, type ParsedDefinition } from './parse-definition.ts';
 export { MEMBER_FILE, MEMBER_PREFIX, parseMember, ROLES, type Member, type Role } from './parse-member.ts';
 export { parsePolicy } from './parse-policy.ts';
-export { planEffects, type CurrentDefinition, type EffectPlan } from './plan-effects.ts';
+export { planEffects, planInTurns, type CurrentDefinition, type EffectPlan } from './plan-effects.ts';
 export {
   keyOfSignature,
   parsePushCertificate,
@@ -34,6 +34,7 @@ export {
   POLICY_FILE,
   policySteps,
   ruleInForce,
+  rulesInForce,
   strictestLevel,
   type AttestationLevel,
   type Decided,

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { parseDefinition } from './parse-definition.ts';
-import { planEffects, type PlanInput } from './plan-effects.ts';
+import { planEffects, planInTurns, type PlanInput } from './plan-effects.ts';
 
 const [commit, tree, definitionOid] = ['1', '2', '3'].map((digit) => digit.repeat(40)) as [
   string,
@@ -16,8 +16,8 @@ function defined(name: string, source: string): PlanInput['definitions'][number]
 
 const CI = defined('ci', 'on: [refs/heads/*]\nrun: make\n');
 
-function plan(refs: readonly string[], input: Partial<PlanInput> = {}) {
-  return planEffects({
+function inputOf(refs: readonly string[], input: Partial<PlanInput> = {}): PlanInput {
+  return {
     repoId: 'acme/api',
     pushId: '4'.repeat(40),
     signer: null,
@@ -28,7 +28,11 @@ function plan(refs: readonly string[], input: Partial<PlanInput> = {}) {
     effectsMax: 1000,
     skipReason: null,
     ...input,
-  });
+  };
+}
+
+function plan(...given: Parameters<typeof inputOf>) {
+  return planEffects(inputOf(...given));
 }
 
 test('a push of definitions and other refs of our own says nothing about effects that they do not cause', () => {
@@ -91,4 +95,22 @@ test('so is what would take too much memory, and a smaller effect does not slip 
   expect(new Set(enqueue.map(({ effect }) => effect.name))).toEqual(new Set(['large', 'ci']));
   const firstSkipped = refs.indexOf(skip[0]!.ref);
   expect(enqueue.every(({ ref }) => refs.indexOf(ref) <= firstSkipped)).toBe(true);
+});
+
+test('it is planned in turns, each of few effects where their patterns are made to be slow', () => {
+  const slow = Array.from({ length: 20 }, (_, n) =>
+    defined(`slow-${n}`, JSON.stringify({ on: Array(64).fill(`refs/${'*a'.repeat(120)}*b`), run: 'make' })),
+  );
+  const turnsOf = (input: PlanInput): number => {
+    const work = planInTurns(input);
+    for (let turns = 1; ; turns += 1) {
+      const { done, value } = work.next();
+      if (!done) continue;
+      expect(value).toEqual(planEffects(input));
+      return turns;
+    }
+  };
+  const refs = ['x', 'y'].map((end) => `refs/heads/${'a'.repeat(1000)}${end}`);
+  expect(turnsOf(inputOf(refs))).toBe(1);
+  expect(turnsOf(inputOf(refs, { definitions: slow }))).toBeGreaterThan(20);
 });

@@ -3,6 +3,7 @@ import { dedupKey } from './dedup-key.ts';
 import type { EffectDefinition } from './effect-definition.ts';
 import { META_PREFIX } from './effect-name.ts';
 import { matchEffect, type TriggerEdit } from './match-effect.ts';
+import { costOfEffect, stepsFor, TURN_STEPS } from './matching-steps.ts';
 import { buildWorkOrder, encodeWorkOrder, HOPS_MAX } from './work-order.ts';
 
 /** A definition that is in force once the push is committed. */
@@ -58,11 +59,28 @@ const UNMATCHED_SHOWN_MAX = 8;
 
 /** Decides which effects a push causes. Pure: the same push and definitions give the same plan. */
 export function planEffects(input: PlanInput): EffectPlan {
+  const planning = planInTurns(input);
+  for (;;) {
+    const { done, value } = planning.next();
+    if (done) return value;
+  }
+}
+
+/** The same in turns of a few milliseconds. */
+export function* planInTurns(input: PlanInput): Generator<undefined, EffectPlan> {
   const plan: EffectPlan = { enqueue: [], skip: [], skipCount: 0, unmatched: [], unmatchedCount: 0 };
   const room: Room = { enqueue: PAYLOAD_BYTES_MAX, skip: PAYLOAD_BYTES_MAX };
   const limited = { ...input, room };
+  const effects = input.definitions.map((current) => ({ current, cost: costOfEffect(current.definition) }));
+  let steps = 0;
   for (const edit of input.applied) {
-    for (const current of input.definitions) planOne(plan, limited, edit, current);
+    for (const { current, cost } of effects) {
+      planOne(plan, limited, edit, current);
+      steps += stepsFor(cost, edit.name);
+      if (steps < TURN_STEPS) continue;
+      yield;
+      steps = 0;
+    }
   }
   return plan;
 }

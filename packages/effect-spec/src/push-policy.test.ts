@@ -1,7 +1,15 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { parsePolicy } from './parse-policy.ts';
-import { admits, createPolicy, ruleInForce, strictestLevel, type Rule } from './push-policy.ts';
+import {
+  admits,
+  createPolicy,
+  ruleInForce,
+  rulesInForce,
+  strictestLevel,
+  type Policy,
+  type Rule,
+} from './push-policy.ts';
 import { comparePatterns } from './pattern-precedence.ts';
 import { matchesPattern } from './ref-pattern.ts';
 
@@ -42,6 +50,24 @@ test('each clause is decided by itself, and of one pattern twice the repository 
     attestation: { value: 'off', pattern: 'refs/heads/wip/*' },
   });
   expect(() => ruleInForce(policy, 'main')).toThrow('expected a full ref name, got "main"');
+});
+
+test('the rules for many refs are found in turns, each of few refs where patterns are made to be slow', () => {
+  const turnsOf = (policy: Policy, refs: readonly string[]): number => {
+    const work = rulesInForce(policy, refs);
+    for (let turns = 1; ; turns += 1) {
+      const { done, value } = work.next();
+      if (!done) continue;
+      expect(value).toEqual(refs.map((ref) => ruleInForce(policy, ref)));
+      return turns;
+    }
+  };
+  const refs = Array.from({ length: 50 }, (_, n) => `refs/heads/${'a'.repeat(1000)}${n}`);
+  expect(turnsOf(everywhere, refs)).toBe(1);
+  const slow = createPolicy(
+    Array.from({ length: 100 }, (_, n) => ({ pattern: `refs/heads/${'*a'.repeat(140)}*${n}`, force: false })),
+  );
+  expect(turnsOf(slow, refs)).toBe(51);
 });
 
 test('an admin is a writer as well, and a worker is nothing else', () => {

@@ -1,5 +1,5 @@
 import { DEFINITION_PREFIX, META_PREFIX, RESULT_PREFIX } from './effect-name.ts';
-import { patternSteps } from './matching-steps.ts';
+import { costOf, patternSteps, stepsFor, TURN_STEPS } from './matching-steps.ts';
 import { MEMBER_PREFIX, type Role } from './parse-member.ts';
 import { comparePatterns } from './pattern-precedence.ts';
 import { matchesPattern } from './ref-pattern.ts';
@@ -86,6 +86,21 @@ export function ruleInForce({ rules }: Policy, ref: string): RuleInForce {
     delete: decide('delete'),
     attestation: decide('attestation'),
   };
+}
+
+/** The same for each of several refs, in turns of a few milliseconds: there may be many of them, and many rules. */
+export function* rulesInForce(policy: Policy, refs: readonly string[]): Generator<undefined, RuleInForce[]> {
+  const cost = costOf(policy.rules.map(({ pattern }) => pattern));
+  const found: RuleInForce[] = [];
+  let steps = 0;
+  for (const ref of refs) {
+    found.push(ruleInForce(policy, ref));
+    steps += stepsFor(cost, ref);
+    if (steps < TURN_STEPS) continue;
+    yield;
+    steps = 0;
+  }
+  return found;
 }
 
 /** Whether one of the roles is among those that a rule lets in. */

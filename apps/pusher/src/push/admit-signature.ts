@@ -92,7 +92,7 @@ export async function checkSignature(governance: Governance, push: PushToCheck):
   const key = certificate === null ? null : (keyOfSignature(certificate.signature) ?? null);
   if (certificate !== null && key === null) return { refused: 'expected a signature with an SSH key' };
   const edits = commands.map((command) => toEdit(command, objectFormat));
-  const judgement = judgePush(governance, { edits, roles, key, isServerAdmin, isUser });
+  const judgement = await judgePush(governance, { edits, roles, key, isServerAdmin, isUser });
   if ('refused' in judgement) return judgement;
   const { signer, forwardOnly } = judgement;
   if (certificate === null || key === null || signer === null) return { signature: null, forwardOnly };

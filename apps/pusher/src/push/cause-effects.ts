@@ -1,8 +1,9 @@
 import type { DB } from '@sluice/db';
-import { MATCHING_STEPS_MAX, matchingSteps, planEffects } from '@sluice/effect-spec';
+import { MATCHING_STEPS_MAX, matchingSteps, planInTurns } from '@sluice/effect-spec';
 import { enqueueEffects, skipEffects, type ClaimedEffect } from '@sluice/queue-core/repo';
 import type { AppliedEdit, RefRow } from '@sluice/ref-store';
 import type { Transaction } from 'kysely';
+import { inTurns } from '../in-turns.ts';
 import { afterPush, readCurrentDefinitions } from './current-definitions.ts';
 import { explainPush } from './explain-push.ts';
 import { PushRefused } from './push-refused.ts';
@@ -35,7 +36,7 @@ export async function causeEffects(
       `expected a push that can be matched in about a second, got ${names.length} refs for ${definitions.length} effect definitions with long patterns; push fewer refs at once`,
     );
   }
-  const plan = planEffects({
+  const planning = planInTurns({
     repoId,
     pushId,
     signer,
@@ -46,6 +47,7 @@ export async function causeEffects(
     effectsMax: push.effectsMax,
     skipReason: skipReasonOf(push.pushOptions),
   });
+  const plan = await inTurns(planning);
   const enqueued = await enqueueEffects(
     trx,
     plan.enqueue.map(({ effect }) => effect),

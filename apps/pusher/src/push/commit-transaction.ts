@@ -98,7 +98,7 @@ async function commit(trx: Transaction<DB>, key: ServerKey, push: PushToCommit):
 async function judgeLocked(push: PushToCommit, governing: GoverningRefs): Promise<string | null> {
   const { edits, forward, caller, signature } = push;
   const governance = await push.governanceOf(governing);
-  const judgement = judgePush(governance, {
+  const judgement = await judgePush(governance, {
     edits,
     roles: caller.roles(push.repoId),
     key: signature?.key ?? null,

@@ -8,7 +8,7 @@ import {
   MEMBER_PREFIX,
   ownerOfKey,
   policySteps,
-  ruleInForce,
+  rulesInForce,
   strictestLevel,
   type Decided,
   type KeyOwner,
@@ -17,6 +17,7 @@ import {
   type RuleInForce,
 } from '@sluice/effect-spec';
 import type { RefEdit } from '@sluice/ref-store';
+import { inTurns } from '../in-turns.ts';
 import { MEMBER_STAYS, type Governance } from './governance.ts';
 import { SCOPE_OF_ROLE } from './scope-of-role.ts';
 
@@ -49,9 +50,10 @@ const FORWARD_ONLY_MAX = 1000;
 
 /**
  * Judges a push by who pushes, who signed, and the policy. Pure: the same push and governance give the same judgement,
- * so it can be made before a byte of the pack is read, and again when the repository is locked.
+ * so it can be made before a byte of the pack is read, and again when the repository is locked. In turns with everybody
+ * else's work: to find the rules for many refs may take hundreds of milliseconds.
  */
-export function judgePush(governance: Governance, attempt: Attempt): Admitted | Refused {
+export async function judgePush(governance: Governance, attempt: Attempt): Promise<Admitted | Refused> {
   const { members, policy } = governance;
   const { edits, roles, key, isServerAdmin, isUser = false } = attempt;
   const broken = faultOf(governance);
@@ -71,7 +73,8 @@ export function judgePush(governance: Governance, attempt: Attempt): Admitted | 
       refused: `expected a push that can be judged in about a second, got ${names.length} refs for a policy with long patterns; push fewer refs at once`,
     };
   }
-  const ruled = edits.map((edit) => ({ edit, rule: ruleInForce(policy, edit.name) }));
+  const rules = await inTurns(rulesInForce(policy, names));
+  const ruled = edits.map((edit, index) => ({ edit, rule: rules[index]! }));
   const level = members === null ? 'off' : strictestLevel(ruled.map(({ rule }) => rule.attestation.value));
   const owner = members === null || level === 'off' || key === null ? null : signerOf(members, key);
   if (typeof owner === 'string') return { refused: owner };

@@ -1,0 +1,69 @@
+import { commitFileAt, commitFiles, defineEffect, makeRepo } from '@sluice/testkit';
+import { expect, test } from 'vitest';
+import { packOf } from './pack-of.ts';
+import { preamble, reportOf, send, sendPush } from './raw-push.ts';
+import { usePusher } from './use-pusher.ts';
+
+const pusher = usePusher();
+
+/** What matchers that go through all possibilities take longest for, as long as a policy may have it. */
+const SLOW = [
+  { part: '**a*a', unit: 'aa/' },
+  { part: '*a', unit: 'a' },
+];
+
+/** The longest time that nothing else got its turn, until the work is done. */
+async function longestPause(work: Promise<unknown>): Promise<number> {
+  let longest = 0;
+  let last = performance.now();
+  const timer = setInterval(() => {
+    longest = Math.max(longest, performance.now() - last);
+    last = performance.now();
+  }, 1);
+  await work.finally(() => clearInterval(timer));
+  return Math.max(longest, performance.now() - last);
+}
+
+test.each(SLOW)(
+  'a policy of patterns such as $part and refs such as $unit keep nobody else from being answered',
+  async ({ part, unit }) => {
+    const { url } = await pusher.start();
+    const remote = `${url}/slow/policy-${part.length}.git`;
+    const work = await makeRepo(`${pusher.folder}/work`);
+    const commit = await commitFiles(work, { 'a.txt': 'one' });
+    const patterns = Array.from(
+      { length: 100 },
+      (_, n) => `refs/heads/${part.repeat(Math.floor(270 / part.length))}*z${n}`,
+    );
+    const rules = Object.fromEntries(patterns.map((pattern) => [pattern, { force: false }]));
+    await commitFileAt(work, 'refs/meta/config', 'policy.yaml', JSON.stringify({ rules }));
+    await work(['push', '--quiet', remote, 'main', 'refs/meta/config']);
+    const names = Array.from(
+      { length: 310 },
+      (_, n) => `refs/heads/${unit.repeat(1000)}`.slice(0, 1000) + `z${n}`,
+    );
+    const body = preamble(names.map((name) => ({ new: commit, name })));
+    expect(body.length).toBeLessThan(400_000);
+    const pushing = sendPush(remote, Buffer.concat([body, Buffer.from('no pack')]));
+    const health = send(`${url}/_health`);
+    expect(await longestPause(Promise.all([pushing, health]))).toBeLessThan(500);
+    expect((await health).status).toBe(200);
+    expect((await pushing).status).toBe(200);
+  },
+);
+
+test('definitions of such patterns keep nobody else waiting either, while the repository is locked', async () => {
+  const { url } = await pusher.start();
+  const remote = `${url}/slow/effects.git`;
+  const work = await makeRepo(`${pusher.folder}/work`);
+  const commit = await commitFiles(work, { 'a.txt': 'one' });
+  const refs = Array.from({ length: 64 }, (_, n) => `refs/heads/**/${'*a/'.repeat(75)}*z${n}`);
+  for (let n = 0; n < 20; n += 1)
+    await defineEffect(work, `slow-${n}`, JSON.stringify({ on: refs, run: 'make' }));
+  await work(['push', '--quiet', remote, 'main', 'refs/meta/effects/*']);
+  const name = `refs/heads/${'a/'.repeat(490)}b`;
+  const body = Buffer.concat([preamble([{ new: commit, name }]), await packOf(work, commit)]);
+  const pushing = sendPush(remote, body);
+  expect(await longestPause(Promise.all([pushing, send(`${url}/_health`)]))).toBeLessThan(500);
+  expect(reportOf(await pushing)).toContain(`ok ${name}`);
+});
