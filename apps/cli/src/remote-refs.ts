@@ -1,3 +1,4 @@
+import { checkRefName } from '@sluice/ref-store';
 import { CommandError } from './command-error.ts';
 import { findObjects, readContents, type CatFile } from './git-objects.ts';
 import { reason, type Git } from './git.ts';
@@ -36,14 +37,18 @@ export async function listRemoteRefs(
         : await otherRemotes(git, remote),
     );
   }
-  return stdout
-    .toString('utf8')
-    .split('\n')
-    .filter((line) => line !== '')
-    .map((line) => {
-      const [oid = '', ref = ''] = line.split('\t');
-      return { ref, oid };
-    });
+  return (
+    stdout
+      .toString('utf8')
+      .split('\n')
+      .filter((line) => line !== '')
+      .map((line) => {
+        const [oid = '', ref = ''] = line.split('\t');
+        return { ref, oid };
+      })
+      // Git passes on whatever a remote calls its refs, and to a fetch a name with a colon says which ref to write.
+      .filter(({ ref }) => checkRefName(ref) === null)
+  );
 }
 
 /** What to try when a remote does not answer: most often it is not called origin. */
