@@ -388,7 +388,7 @@ create table server_key (
   constraint public_key_is_one_of_ssh CHECK (public_key ~ '^ssh-ed25519 [A-Za-z0-9+/=]+$'::text)
 );
 
--- A small git object (op record, certificate, definition), readable from any machine.
+-- A small git object (op record, certificate) of a push, readable from any machine.
 create table small_object (
   -- Repository.
   repo_id text collate "C" not null,
@@ -398,9 +398,7 @@ create table small_object (
   kind text not null,
   -- Content without the header; at most 2 MiB.
   bytes bytea not null,
-  -- When a committed push began to need it; NULL: staged, and swept after a while.
-  promoted_at timestamp with time zone,
-  -- When it was stored.
+  -- When the push that brought it was committed.
   created_at timestamp with time zone not null default now(),
   constraint small_object_pkey PRIMARY KEY (repo_id, oid),
   constraint small_object_repo_id_fkey FOREIGN KEY (repo_id) REFERENCES repo(repo_id) ON DELETE CASCADE,
@@ -408,7 +406,6 @@ create table small_object (
   constraint small_object_kind_is_known CHECK (kind = ANY (ARRAY['commit'::text, 'tree'::text, 'blob'::text, 'tag'::text])),
   constraint small_object_oid_is_an_oid CHECK (oid ~ '^([0-9a-f]{40}|[0-9a-f]{64})$'::text)
 );
-create index small_object_staged_idx on small_object (created_at) where (promoted_at IS NULL);
 
 -- Every effect, unfinished and finished, for readers.
 create view effect as

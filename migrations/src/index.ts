@@ -6,6 +6,7 @@ import * as pushCertificates from './0004-push-certificates.ts';
 import * as autovacuumThresholds from './0005-autovacuum-thresholds.ts';
 import * as repoQuotas from './0006-repo-quotas.ts';
 import * as fairClaim from './0007-fair-claim.ts';
+import * as smallObjectsAreOfPushes from './0008-small-objects-are-of-pushes.ts';
 
 /** Every migration by name, in order. A shipped migration is never edited: add the next number. */
 const MIGRATIONS: Record<string, Migration> = {
@@ -16,6 +17,7 @@ const MIGRATIONS: Record<string, Migration> = {
   '0005-autovacuum-thresholds': autovacuumThresholds,
   '0006-repo-quotas': repoQuotas,
   '0007-fair-claim': fairClaim,
+  '0008-small-objects-are-of-pushes': smallObjectsAreOfPushes,
 };
 
 /** The one source of migrations for the apps, the tests and kysely-ctl. */

@@ -506,7 +506,7 @@ export interface SmallObject {
    */
   bytes: Buffer;
   /**
-   * When it was stored.
+   * When the push that brought it was committed.
    */
   created_at: Generated<Timestamp>;
   /**
@@ -517,10 +517,6 @@ export interface SmallObject {
    * Its OID: the hash of "<kind> <length>\0<bytes>".
    */
   oid: string;
-  /**
-   * When a committed push began to need it; NULL: staged, and swept after a while.
-   */
-  promoted_at: Timestamp | null;
   /**
    * Repository.
    */

@@ -46,8 +46,8 @@ export async function writePush(
       insert into ${table('reflog')} (repo_id, push_id, name, old_oid, new_oid)
       select ${repoId}, ${record.pushId}, name, old_oid, new_oid from edit order by position
     ), kept as (
-      insert into ${table('small_object')} (repo_id, oid, kind, bytes, promoted_at)
-      select ${repoId}, oid, kind, bytes, now()
+      insert into ${table('small_object')} (repo_id, oid, kind, bytes)
+      select ${repoId}, oid, kind, bytes
       from unnest(
         ${objects.map((object) => object.oid)}::text[],
         ${objects.map((object) => object.kind)}::text[],
