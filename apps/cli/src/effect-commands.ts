@@ -12,7 +12,7 @@ import { createGit, type Git } from './git.ts';
 import { pushRef, type RefPush } from './push-ref.ts';
 import { readSmallFile } from './read-small-file.ts';
 import { listDefinitions, readDefinitions, type RemoteDefinition } from './remote-definitions.ts';
-import { printable, table, type Terminal } from './terminal.ts';
+import { table, writeStored, type Terminal } from './terminal.ts';
 import { shownRemote } from './without-credentials.ts';
 
 /** `sluice effect add`: checks the file, builds its commit without touching the work tree, pushes it. */
@@ -72,7 +72,7 @@ export async function showEffect(terminal: Terminal, name: string, remote: strin
       `Replace it with sluice effect add ${name} <file>.`,
     );
   }
-  terminal.stdout.write(terminal.stdout.isTTY === true ? printable(text.toString('utf8')) : text);
+  writeStored(terminal.stdout, text);
 }
 
 /** `sluice effect remove`: deletes the definition's ref, if it is still what the remote showed. */

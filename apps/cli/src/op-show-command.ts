@@ -12,7 +12,7 @@ import {
 } from '@sluice/ref-store';
 import type { Kysely } from 'kysely';
 import { CommandError } from './command-error.ts';
-import { printableLine, table, type Terminal } from './terminal.ts';
+import { printableLine, table, writeStored, type Terminal } from './terminal.ts';
 import { withDatabase } from './with-database.ts';
 
 /** Asks for the bytes of one of the git objects that a record consists of, instead of a description. */
@@ -33,11 +33,12 @@ export async function showOp(terminal: Terminal, push: string, options: ShowOpti
   const output = await withDatabase(terminal, async (db) => {
     const { repoId, logged } = await findPush(db, push);
     if (options.raw === true) return bytesOfRecord(logged);
-    if (options.edits === true) return encodeEdits(formatOf(logged.pushId), logged.edits);
+    if (options.edits === true) return Buffer.from(encodeEdits(formatOf(logged.pushId), logged.edits));
     if (options.certificate === true) return await readCertificate(db, repoId, logged);
     return await describe(repoId, logged, await readServerKeys(db));
   });
-  terminal.stdout.write(output);
+  if (typeof output === 'string') terminal.stdout.write(output);
+  else writeStored(terminal.stdout, output);
 }
 
 function bytesOfRecord({ pushId, body }: LoggedPush): Buffer {

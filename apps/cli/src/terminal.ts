@@ -26,6 +26,11 @@ export function printable(text: string): string {
     .replaceAll(/[^\P{Cc}\n\t]|[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/gu, '');
 }
 
+/** Writes what came from elsewhere exactly as it is, unless a terminal would obey it. */
+export function writeStored(output: Output, stored: Uint8Array): void {
+  output.write(output.isTTY === true ? printable(Buffer.from(stored).toString('utf8')) : stored);
+}
+
 /** One line of it, for a place where a line break would be a lie as well. */
 export function printableLine(text: string): string {
   return printable(text).replaceAll(/\s+/g, ' ').trim();

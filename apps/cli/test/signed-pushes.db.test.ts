@@ -154,6 +154,19 @@ test('keys of other kinds, and a certificate that is shown as it was made', asyn
   expect(await show('--edits', '--raw')).toMatchObject({ code: 2, stdout: '' });
 });
 
+test('a terminal is not shown what it would obey of a certificate; a file gets it as it is', async () => {
+  const title = '\u001b]0;title\u0007';
+  const pushId = await pushSigned(oid('1'), {
+    certificate: { alter: (text) => text.replace('pushee ', `pushee ${title}`) },
+  });
+  const show = async (isTTY: boolean): Promise<string> => {
+    const args = ['op', 'show', pushId, '--certificate'];
+    return (await runCli(args, { isTTY, env: { DATABASE_URL: database.url } })).stdout;
+  };
+  expect(await show(false)).toContain(`\npushee ${title}http://host/`);
+  expect(await show(true)).toContain('\npushee http://host/');
+});
+
 test.each<[string, (pushId: string) => Promise<unknown>]>([
   [
     'changed in one byte',
