@@ -153,3 +153,38 @@ test('members of whom no admin can sign are repaired by an admin of the server, 
   await repo.expectRefused(operator, [refOf('eve')], { [refOf('eve')]: unsigned });
   await take('eve');
 });
+
+test('of ten thousand members one can be changed, and no other be made: nobody could push any more', async () => {
+  await repo.damage((db) =>
+    sql`insert into ${table('ref')} (repo_id, name, oid)
+      select repo_id, ${refOf('m')} || i, oid from ${table('ref')}, generate_series(1, 9998) as i
+      where repo_id = ${repo.repoId} and name = ${refOf('bob')}`.execute(db),
+  );
+  await setMember('eve', 'writer', [keys.eve.publicKey]);
+  await refused({ eve: 'expected at most 10000 members in a repository, got 10001 with this push' });
+  await setMember('bob', 'writer', [keys.bob.publicKey], true);
+  await take('bob');
+});
+
+test('the files of members have a limit together, comments included, and whoever makes them less is let in', async () => {
+  const comments = (count: number): string => `# ${'x'.repeat(998)}\n`.repeat(count);
+  const long = async (count: number): Promise<string> => {
+    const yaml = `role: worker\nkeys:\n  - ${keys.eve.publicKey}\n${comments(count)}`;
+    return await commitFileAt(repo.work, refOf('long1'), 'member.yaml', yaml);
+  };
+  // As servers of before took them.
+  await repo.work(['push', '--quiet', admin, `${await long(60)}:refs/x/long`]);
+  await repo.damage((db) =>
+    sql`insert into ${table('ref')} (repo_id, name, oid)
+      select repo_id, ${refOf('long')} || i, oid from ${table('ref')}, generate_series(1, 141) as i
+      where repo_id = ${repo.repoId} and name = 'refs/x/long'`.execute(db),
+  );
+  await setMember('zoe', 'writer', [makeKey(repo.pusher.folder, 'zoe').publicKey]);
+  await refused({
+    zoe: expect.stringMatching(
+      /^expected at most 8388608 bytes in all files of members together, got 84\d+ with this push; take comments out/,
+    ) as string,
+  });
+  await long(59);
+  await take('long1');
+});

@@ -7,6 +7,7 @@ import { causeEffects } from './cause-effects.ts';
 import { MEMBERS_MAX } from './governance.ts';
 import { judgeMembers } from './judge-members.ts';
 import { judgePush } from './judge-push.ts';
+import { limitMembers } from './limit-members.ts';
 import { newRepo } from './new-repo.ts';
 import { PushRefused } from './push-refused.ts';
 import type { CommitOutcome, PushToCommit } from './push-to-commit.ts';
@@ -107,6 +108,8 @@ async function judgeLocked(push: PushToCommit, governing: GoverningRefs): Promis
   if ('refused' in judgement) throw new PushRefused(judgement.refused);
   const faults = judgeMembers(governance, push.members);
   if (faults.size > 0) throw new PushRefused(faults);
+  const excess = await limitMembers(governing.members, edits, push.memberBytesOf);
+  if (excess.size > 0) throw new PushRefused(excess);
   const unjudged = [...judgement.forwardOnly].filter(([name]) => !forward.has(name));
   if (unjudged.length === 0) return judgement.signer;
   // To compare histories takes longer than a transaction should.

@@ -127,6 +127,7 @@ async function commit(
       members,
       definitionsAt: (oids) => context.definitions.read(oids, git),
       governanceOf: (refs) => context.governance.of(refs, git),
+      memberBytesOf: (members) => context.governance.bytesOf(members, git),
       effectsMax: context.settings.effectsPerPushMax,
       pushOptions,
       caller,

@@ -102,6 +102,12 @@ export class GovernanceReader {
     return { members: hadMembers ? known : null, policy, problem: null };
   }
 
+  /** How long the files of these are together; what cannot be read counts for nothing. */
+  async bytesOf(refs: readonly RefRow[], git: Git): Promise<number> {
+    const loaded = await this.load(refs, git);
+    return [...loaded.values()].reduce((sum, one) => sum + ('problem' in one ? 0 : one.bytes), 0);
+  }
+
   /** What members and policies hold, by the names of their refs; other refs are not asked for. */
   async load(refs: readonly RefRow[], git: Git): Promise<Map<string, Loaded | Meaningless>> {
     const loaded = await this.#files.read(

@@ -1,6 +1,6 @@
 import type { RepoQuota } from '@sluice/access';
 import type { Member } from '@sluice/effect-spec';
-import type { ObjectFormat, RefEdit } from '@sluice/ref-store';
+import type { ObjectFormat, RefEdit, RefRow } from '@sluice/ref-store';
 import type { PruneWatch } from '../store/watch-prunes.ts';
 import type { Signature } from './admit-signature.ts';
 import type { Governance } from './governance.ts';
@@ -35,6 +35,8 @@ export interface PushToCommit {
   signature: Signature | null;
   /** Reads who may push what, from the refs that say so. */
   governanceOf: (refs: GoverningRefs) => Promise<Governance>;
+  /** How long the files of members are together. */
+  memberBytesOf: (members: readonly RefRow[]) => Promise<number>;
   /** Set for a dispatcher's result push: the claim it completes, and what the result says. */
   result: { claimNumber: bigint; content: Result } | null;
   /** Called when only COMMIT is left: from then on, and not before, the push may be accepted. */
