@@ -28,6 +28,21 @@ test('an account takes at most half of the slots as well, in whatever repositori
   expect(slots.hasRoom).toBe(true);
 });
 
+test('a slot is wanted by those in line whom it would let in', async () => {
+  const slots = new GitSlots({ max: 4, waitMs: 10_000 });
+  const taken = [await slots.take('a', 'alice'), await slots.take('b', 'alice')];
+  expect(slots.isWanted('a', 'alice')).toBe(false);
+  const third = slots.take('c', 'alice');
+  expect(slots.isWanted('a', 'alice')).toBe(true);
+  expect(slots.isWanted('d', 'bob')).toBe(false);
+  const others = [await slots.take('d', 'bob'), await slots.take('d')];
+  expect(slots.isWanted('d', 'bob')).toBe(false);
+  const fourth = slots.take('e', 'carol');
+  expect(slots.isWanted('d', 'bob')).toBe(true);
+  for (const release of [...taken, ...others]) release();
+  for (const release of await Promise.all([third, fourth])) release();
+});
+
 test('who waits too long, or in too long a line, or for a server that stops, is asked to come back', async () => {
   const slots = new GitSlots({ max: 1, waitMs: 1 });
   const release = await slots.take('a');

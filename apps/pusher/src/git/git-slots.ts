@@ -22,9 +22,12 @@ export class GitSlots {
     return this.#total < this.#max && this.#line.length === 0;
   }
 
-  /** Whether somebody stands in line. */
-  get isWanted(): boolean {
-    return this.#line.length > 0;
+  /** Whether somebody in line could start if such a slot were given back. */
+  isWanted(repoId: string, account: string | null = null): boolean {
+    const given = holdersOf(repoId, account);
+    return this.#line.some(({ holders }) =>
+      holders.every((holder) => this.#runningOf(holder) - (given.includes(holder) ? 1 : 0) < this.#each),
+    );
   }
 
   /** Resolves with a function that gives the slot back; call it once. */
@@ -36,7 +39,7 @@ export class GitSlots {
       this.#line = this.#line.filter((waiting) => waiting.start !== resolve);
       reject(unavailable('the server is busy'));
     }, this.#waitMs);
-    const holders = [`repo ${repoId}`, ...(account === null ? [] : [`account ${account}`])];
+    const holders = holdersOf(repoId, account);
     this.#line.push({ holders, start: resolve, refuse: reject });
     this.#fill();
     try {
@@ -61,14 +64,18 @@ export class GitSlots {
     for (const { refuse } of this.#line.splice(0)) refuse(unavailable('the server is shutting down'));
   }
 
+  /** Most that one repository or account has at once. */
+  get #each(): number {
+    return Math.max(1, Math.ceil(this.#max / 2));
+  }
+
   #runningOf(holder: string): number {
     return this.#running.get(holder) ?? 0;
   }
 
   #fill(): void {
-    const each = Math.max(1, Math.ceil(this.#max / 2));
     this.#line = this.#line.filter(({ holders, start }) => {
-      const hasEnough = holders.some((holder) => this.#runningOf(holder) >= each);
+      const hasEnough = holders.some((holder) => this.#runningOf(holder) >= this.#each);
       if (this.#total >= this.#max || hasEnough) return true;
       this.#total += 1;
       for (const holder of holders) this.#running.set(holder, this.#runningOf(holder) + 1);
@@ -76,6 +83,10 @@ export class GitSlots {
       return false;
     });
   }
+}
+
+function holdersOf(repoId: string, account: string | null): string[] {
+  return [`repo ${repoId}`, ...(account === null ? [] : [`account ${account}`])];
 }
 
 interface Waiting {

@@ -40,7 +40,7 @@ export async function serveReceivePack(
   const { idleMs, uploadMs, pushBytesMax } = pusher.settings;
   const bytesMax = pushBytesMax + PREAMBLE_BYTES_MAX;
   const slots = slotsFor(pusher, address);
-  const isWanted = (): boolean => slots.isWanted;
+  const isWanted = (): boolean => slots.isWanted(address.repoId, countedAccount(caller));
   const body = readBody(request, { bytesMax, idleMs, totalMs: uploadMs, isWanted });
   const opening = await readOpening(body, pusher.settings);
   if (opening === 'probe') return answer(response, 200, RESULT_TYPE, '');

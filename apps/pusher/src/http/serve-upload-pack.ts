@@ -41,7 +41,7 @@ export async function serveUploadPack(
       bytesMax: REQUEST_BYTES_MAX,
       idleMs,
       totalMs: uploadMs,
-      isWanted: () => release !== undefined && longRequests.isWanted,
+      isWanted: () => release !== undefined && longRequests.isWanted(fetch.address.repoId, fetch.account),
       beforeMore: async () => {
         release = await longRequests.take(fetch.address.repoId, fetch.account);
       },
@@ -82,7 +82,7 @@ async function serve(
       response,
       idleMs,
       totalMs: uploadMs,
-      isWanted: () => reads.isWanted,
+      isWanted: () => reads.isWanted(address.repoId, account),
       onTooSlow: () => countRefusal(pusher.metrics, 408),
     });
     if (end === 'broken' || end === 'unanswered') {
