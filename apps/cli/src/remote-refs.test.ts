@@ -41,3 +41,24 @@ test('a name that a remote makes up writes no ref of the clone', async () => {
   expect(files.map(String)).toEqual(['role: admin\n']);
   expect(await gitIn(join(folder.path, 'clone'))(['for-each-ref'])).toBe('');
 });
+
+test('a link is not the file that it names, and its own text is none either', async () => {
+  const { git, oid } = await lyingRemote((one) => [`${one}\t${REF}`]);
+  const remote = gitIn(join(folder.path, 'remote'));
+  const blob = await remote(['hash-object', '-w', '--stdin'], { input: 'role: admin\n' });
+  const commit = async (mode: string, of: string): Promise<string> => {
+    const tree = await remote(['mktree'], { input: `${mode} ${of}\tmember.yaml\n` });
+    return await remote(['commit-tree', tree, '-m', 'x']);
+  };
+  const commits = [
+    oid,
+    await commit('120000 blob', blob),
+    await commit('160000 commit', oid),
+    await commit('100755 blob', blob),
+  ];
+  const refs = commits.map((one, index) => ({ ref: `refs/meta/members/m${index}`, oid: one }));
+  for (const { ref, oid: one } of refs) await remote(['update-ref', ref, one]);
+  const files = await fetchRemoteFiles(git, remote.folder, refs, 'member.yaml');
+  const text = Buffer.from('role: admin\n');
+  expect(files).toEqual([text, undefined, undefined, text]);
+});

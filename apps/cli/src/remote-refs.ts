@@ -1,6 +1,6 @@
 import { checkRefName } from '@sluice/ref-store';
 import { CommandError } from './command-error.ts';
-import { findObjects, readContents, type CatFile } from './git-objects.ts';
+import { findFiles, findObjects, readContents, type CatFile } from './git-objects.ts';
 import { reason, type Git } from './git.ts';
 import { shownRemote } from './without-credentials.ts';
 
@@ -66,7 +66,8 @@ const FILE_BYTES_MAX = 1024 * 1024;
 
 /**
  * Brings the objects of refs here and reads a file of each, in their order, with a number of processes that does not
- * grow with theirs; undefined where the commit holds none of that name, or one too large to mean anything.
+ * grow with theirs; undefined where the commit holds none of that name, a link included, or one too large to mean
+ * anything.
  */
 export async function fetchRemoteFiles(
   git: Git,
@@ -83,16 +84,13 @@ export async function fetchRemoteFiles(
       // As they were pushed, whatever refs below refs/replace/ say.
       env: { GIT_NO_REPLACE_OBJECTS: '1' },
     });
-  const found = await findObjects(
-    catFile,
-    refs.flatMap(({ oid }) => [oid, `${oid}:${file}`]),
-  );
-  const gone = refs.find((_, index) => found[2 * index] === null);
+  const oids = refs.map(({ oid }) => oid);
+  const commits = await findObjects(catFile, oids);
+  const gone = refs.find((_, index) => commits[index] === null);
   if (gone !== undefined) throw new CommandError(`${gone.ref} changed while it was read`, 'Run it again.');
-  const readable = refs.flatMap((_, index) => {
-    const blob = found[2 * index + 1];
-    return blob?.kind === 'blob' && blob.bytes <= FILE_BYTES_MAX ? [{ index, blob }] : [];
-  });
+  const readable = (await findFiles(catFile, oids, file)).flatMap((blob, index) =>
+    blob !== null && blob.bytes <= FILE_BYTES_MAX ? [{ index, blob }] : [],
+  );
   const contents = await readContents(
     catFile,
     readable.map(({ blob }) => blob),

@@ -35,5 +35,6 @@ export { loadServerKey, type ServerKey } from './server-key.ts';
 export { sshKeygenVerifies } from './ssh-keygen.ts';
 export { NOTES, repoFolder } from './repo-folder.ts';
 export { requestOf } from './read-op-record.ts';
+export { isFileMode, treeEntry } from './tree-entry.ts';
 export { verifyLog, type LogCheck, type VerifyLogOptions } from './verify-log.ts';
 export { verifyOpRecord, type OpRecordCheck } from './verify-op-record.ts';

@@ -1,8 +1,8 @@
 import type { DB } from '@sluice/db';
-import { readObjects, type SmallObject } from '@sluice/ref-store';
+import { isFileMode, readObjects, treeEntry, type SmallObject } from '@sluice/ref-store';
 import type { Kysely } from 'kysely';
 import type { Git } from '../git.ts';
-import { findObjects, readContents, type CatFile, type FoundObject } from '../git-objects.ts';
+import { findFiles, findObjects, readContents, type CatFile, type FoundObject } from '../git-objects.ts';
 
 /** What an OID names; all null: it cannot be read. */
 export interface ObjectFacts {
@@ -46,42 +46,46 @@ export class RepoObjects {
     return facts;
   }
 
-  /** The file of this name in the tree of each commit; a commit whose file cannot be read, or is larger, is left out. */
+  /**
+   * The file of this name at the root of each commit; a commit whose file cannot be read, or is larger, is left out, and
+   * so is one where a link or a submodule has the name, which the pusher takes for no file either.
+   */
   async files(
     db: Kysely<DB>,
     { commits, name, bytesMax }: { commits: readonly string[]; name: string; bytesMax: number },
   ): Promise<Map<string, Buffer>> {
-    const files = await this.#storedFiles(db, commits, name);
+    const files = await this.#storedFiles(db, { commits, name, bytesMax });
     const others = [...new Set(commits)].filter((oid) => !files.has(oid));
-    const found = await findObjects(
-      this.#catFile,
-      others.map((oid) => `${oid}:${name}`),
-    );
+    const found = await findFiles(this.#catFile, others, name);
     const readable = new Map<string, FoundObject>();
     for (const [index, commit] of others.entries()) {
       const file = found[index] ?? null;
-      if (file?.kind === 'blob' && file.bytes <= bytesMax) readable.set(commit, file);
+      if (file !== null && file.bytes <= bytesMax) readable.set(commit, file);
     }
     const contents = await readContents(this.#catFile, [...readable.values()]);
     for (const [index, commit] of [...readable.keys()].entries()) files.set(commit, contents[index]!);
     return files;
   }
 
-  async #storedFiles(db: Kysely<DB>, commits: readonly string[], name: string): Promise<Map<string, Buffer>> {
+  async #storedFiles(
+    db: Kysely<DB>,
+    { commits, name, bytesMax }: { commits: readonly string[]; name: string; bytesMax: number },
+  ): Promise<Map<string, Buffer>> {
     const read = (oids: string[]) => readObjects(db, { repoId: this.#repoId, oids });
     const stored = [...(await read([...commits]))].filter(([, { kind }]) => kind === 'commit');
     const trees = await read(stored.map(([, commit]) => treeOf(commit)));
     const blobs = new Map<string, string>();
     for (const [oid, commit] of stored) {
       const tree = trees.get(treeOf(commit));
-      const blob = tree === undefined ? undefined : entryOf(tree, name, oid.length / 2);
-      if (blob !== undefined) blobs.set(oid, blob);
+      const entry = tree === undefined ? undefined : treeEntry(Buffer.from(tree.bytes), name, oid.length / 2);
+      if (entry !== undefined && isFileMode(entry.mode)) blobs.set(oid, entry.oid);
     }
     const contents = await read([...blobs.values()]);
     return new Map(
       [...blobs].flatMap(([oid, blob]) => {
         const content = contents.get(blob);
-        return content?.kind === 'blob' ? [[oid, Buffer.from(content.bytes)] as const] : [];
+        if (content?.kind !== 'blob' || content.bytes.length > bytesMax) return [];
+        return [[oid, Buffer.from(content.bytes)] as const];
       }),
     );
   }
@@ -99,18 +103,4 @@ export class RepoObjects {
 
 function treeOf({ bytes }: SmallObject): string {
   return /^tree ([0-9a-f]+)\n/.exec(Buffer.from(bytes).toString('latin1'))?.[1] ?? '';
-}
-
-/** The OID that a tree has under the name: entries are `<mode> <name>\0` and the OID's bytes. */
-function entryOf({ bytes }: SmallObject, name: string, oidBytes: number): string | undefined {
-  const tree = Buffer.from(bytes);
-  for (let at = 0; at < tree.length;) {
-    const end = tree.indexOf(0, at);
-    if (end === -1) return undefined;
-    const oidEnd = end + 1 + oidBytes;
-    const [, entry] = tree.toString('latin1', at, end).split(' ', 2);
-    if (entry === name) return tree.toString('hex', end + 1, oidEnd);
-    at = oidEnd;
-  }
-  return undefined;
 }

@@ -1,7 +1,6 @@
 import { join } from 'node:path';
-import type { ObjectFormat } from '@sluice/ref-store';
+import { treeEntry, type ObjectFormat } from '@sluice/ref-store';
 import { readPacked, type PackedObject } from '../git/read-packed.ts';
-import { treeEntry } from '../git/tree-entry.ts';
 import { packFolder, packNames } from '../store/list-packs.ts';
 
 /** Reads an object, or null where git has to. */

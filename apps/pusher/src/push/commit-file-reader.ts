@@ -1,6 +1,6 @@
 import { setImmediate as othersFirst } from 'node:timers/promises';
+import { isFileMode, treeEntry } from '@sluice/ref-store';
 import { lookUpObjects, type FoundObject, type LookUpOptions } from '../git/look-up-objects.ts';
-import { treeEntry } from '../git/tree-entry.ts';
 
 /** A small file at the root of a commit. */
 export interface CommitFile {
@@ -70,7 +70,7 @@ export class CommitFileReader<T extends object> {
     for (const [index, [key, { file }]] of [...missing].entries()) {
       const one = found[index] ?? null;
       const mode = modes[index];
-      if (one?.kind !== 'blob' || mode === undefined || !FILE_MODES.has(mode)) {
+      if (one?.kind !== 'blob' || !isFileMode(mode)) {
         const got = (mode === undefined ? undefined : KINDS.get(mode)) ?? 'none';
         meanings.set(key, { problem: `expected a file ${file} in the commit, got ${got}` });
       } else if (one.bytes > FILE_BYTES_MAX) {
@@ -124,8 +124,7 @@ export class CommitFileReader<T extends object> {
   }
 }
 
-const FILE_MODES = new Set(['100644', '100664', '100755']);
-/** Git would give the path that a link names for what the file holds. */
+/** What else may have the name of a file. */
 const KINDS = new Map([
   ['120000', 'a symbolic link (mode 120000); commit the text itself'],
   ['160000', 'a submodule (mode 160000); commit the text itself'],

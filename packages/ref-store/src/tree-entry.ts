@@ -5,6 +5,13 @@ export interface TreeEntry {
   oid: string;
 }
 
+const FILE_MODES = new Set(['100644', '100664', '100755']);
+
+/** Whether an entry of this mode is a file. Of a link, git would give the path that it names for what the file holds. */
+export function isFileMode(mode: string | undefined): boolean {
+  return mode !== undefined && FILE_MODES.has(mode);
+}
+
 /** Finds a name in the content of a tree: entries are `<mode> <name>`, NUL and the OID's bytes. */
 export function treeEntry(tree: Buffer, file: string, oidBytes: number): TreeEntry | undefined {
   for (let at = 0; at < tree.length;) {
