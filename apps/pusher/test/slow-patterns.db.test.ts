@@ -33,20 +33,20 @@ test.each(SLOW)(
     const commit = await commitFiles(work, { 'a.txt': 'one' });
     const patterns = Array.from(
       { length: 100 },
-      (_, n) => `refs/heads/${part.repeat(Math.floor(270 / part.length))}*z${n}`,
+      (_, n) => `refs/heads/${part.repeat(Math.floor(270 / part.length))}*y${n}*z`,
     );
     const rules = Object.fromEntries(patterns.map((pattern) => [pattern, { force: false }]));
     await commitFileAt(work, 'refs/meta/config', 'policy.yaml', JSON.stringify({ rules }));
     await work(['push', '--quiet', remote, 'main', 'refs/meta/config']);
     const names = Array.from(
       { length: 290 },
-      (_, n) => `refs/heads/${unit.repeat(1000)}`.slice(0, 1000) + `z${n}`,
+      (_, n) => `refs/heads/${unit.repeat(1000)}`.slice(0, 1000) + `${n}z`,
     );
     const body = preamble(names.map((name) => ({ new: commit, name })));
     expect(body.length).toBeLessThan(400_000);
     const pushing = sendPush(remote, Buffer.concat([body, Buffer.from('no pack')]));
     const health = send(`${url}/_health`);
-    expect(await longestPause(Promise.all([pushing, health]))).toBeLessThan(500);
+    expect(await longestPause(Promise.all([pushing, health]))).toBeLessThan(250);
     expect((await health).status).toBe(200);
     expect((await pushing).text).toContain('unpacker error');
   },
@@ -57,13 +57,13 @@ test('definitions of such patterns keep nobody else waiting either, while the re
   const remote = `${url}/slow/effects.git`;
   const work = await makeRepo(`${pusher.folder}/work`);
   const commit = await commitFiles(work, { 'a.txt': 'one' });
-  const refs = Array.from({ length: 64 }, (_, n) => `refs/heads/**/${'*a/'.repeat(75)}*z${n}`);
-  for (let n = 0; n < 20; n += 1)
-    await defineEffect(work, `slow-${n}`, JSON.stringify({ on: refs, run: 'make' }));
-  await work(['push', '--quiet', remote, 'main', 'refs/meta/effects/*']);
-  const name = `refs/heads/${'a/'.repeat(490)}b`;
+  const refs = Array.from({ length: 64 }, (_, n) => `refs/heads/**/${'*a/'.repeat(75)}*y${n}*z`);
+  await defineEffect(work, 'slow', JSON.stringify({ on: refs, run: 'make' }));
+  const many = Array.from({ length: 400 }, (_, n) => `refs/meta/effects/slow:refs/meta/effects/slow-${n}`);
+  await work(['push', '--quiet', remote, 'main', ...many]);
+  const name = `refs/heads/${'a/'.repeat(490)}z`;
   const body = Buffer.concat([preamble([{ new: commit, name }]), await packOf(work, commit)]);
   const pushing = sendPush(remote, body);
-  expect(await longestPause(Promise.all([pushing, send(`${url}/_health`)]))).toBeLessThan(500);
+  expect(await longestPause(Promise.all([pushing, send(`${url}/_health`)]))).toBeLessThan(250);
   expect(reportOf(await pushing)).toContain(`ok ${name}`);
 });
