@@ -27,15 +27,19 @@ function stoppedHeart() {
   return { clock, beatMs: BEAT_MS, resume: () => resume.abort() };
 }
 
-/** An effect, with an open claim on it. */
+/** An effect with an open claim on it, from the first moment on. */
 async function claimed(repoId: string, claimant: string): Promise<void> {
-  const { db } = database;
-  const { effect_id } = await db
-    .insertInto('effect_queue')
-    .values({ repo_id: repoId, payload: '' })
-    .returning('effect_id')
-    .executeTakeFirstOrThrow();
-  await db.insertInto('effect_claim').values({ repo_id: repoId, effect_id, attempt: 1, claimant }).execute();
+  await database.db.transaction().execute(async (trx) => {
+    const { effect_id } = await trx
+      .insertInto('effect_queue')
+      .values({ repo_id: repoId, payload: '' })
+      .returning('effect_id')
+      .executeTakeFirstOrThrow();
+    await trx
+      .insertInto('effect_claim')
+      .values({ repo_id: repoId, effect_id, attempt: 1, claimant })
+      .execute();
+  });
 }
 
 async function claimants(): Promise<string[]> {
