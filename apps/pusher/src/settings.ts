@@ -21,6 +21,7 @@ export type Settings = Readonly<{
   objectFormat: 'sha1' | 'sha256';
   reposMax: number;
   refsPerPushMax: number;
+  refsPerRepoMax: number;
   pushBytesMax: number;
   repoBytesMax: number | undefined;
   uploadMs: number;
@@ -102,6 +103,12 @@ export function readPusherSettings(env: Readonly<Record<string, string | undefin
         parse: integer({ min: 1, max: 1_000_000 }),
         default: 20_000,
         example: '20000',
+      },
+      refsPerRepoMax: {
+        name: 'SLUICE_REFS_PER_REPO',
+        parse: integer({ min: 1, max: 10_000_000 }),
+        default: 100_000,
+        example: '100000',
       },
       pushBytesMax: {
         name: 'SLUICE_PUSH_BYTES',

@@ -1,4 +1,5 @@
 import { createToken, type CreatedToken } from '@sluice/access';
+import { table } from '@sluice/db';
 import { commitFiles, makeRepo, type Git } from '@sluice/testkit';
 import { sql } from 'kysely';
 import { beforeEach, expect, test, vi } from 'vitest';
@@ -103,4 +104,23 @@ test('a first push that is refused makes no repository', async () => {
   expect(reportOf(answer)).toContain('ng refs/heads/main stale');
   expect(await makers()).toEqual({});
   await work(['push', '--quiet', remote('a/1', alice), 'main']);
+});
+
+test('a push that would make more refs than a repository may have is refused, and deletes are not', async () => {
+  const { url } = await pusher.start({ SLUICE_REFS_PER_REPO: '3' });
+  const remote = `${url}/refs.git`;
+  await work(['push', '--quiet', remote, 'main', 'main:a', 'main:b']);
+  const reason =
+    'expected at most 3 refs in a repository (SLUICE_REFS_PER_REPO), got more with this push; delete some, or ask for a larger limit';
+  const refused = await work.attempt(['push', '--porcelain', remote, 'main:c', ':a', 'main:d', '+main~0:b']);
+  expect(refused.stdout).toContain(`\t[remote rejected] (${reason})`);
+  expect(refused.stdout.match(/SLUICE_REFS_PER_REPO/g)).toHaveLength(2);
+  await work(['push', '--quiet', remote, 'main:c', ':a']);
+  // As many as there were before the limit.
+  await sql`insert into ${table('ref')} (repo_id, name, oid) select repo_id, 'refs/tags/' || i, oid
+    from ${table('ref')}, generate_series(1, 5) as i where repo_id = 'refs' and name = 'refs/heads/b'`.execute(
+    pusher.database.db,
+  );
+  await work(['push', '--quiet', remote, ':b', ':c']);
+  expect((await work.attempt(['push', remote, 'main:e'])).stderr).toContain(`main -> e (${reason})`);
 });

@@ -1,6 +1,7 @@
 export { checkRefName } from './check-ref-name.ts';
 export { commitPush, type CommitPushOptions, type PushOutcome } from './commit-push.ts';
 export type { LogProblem } from './found-problem.ts';
+export { countRefs } from './count-refs.ts';
 export { findPush, type FoundPush } from './find-push.ts';
 export { hashObject, type ObjectKind } from './hash-object.ts';
 export { NOT_APPLIED } from './judge-edits.ts';

@@ -1,7 +1,15 @@
 import { exceededRepoQuota } from '@sluice/access';
 import { BOUNDS, inTransaction, PREPARED, type DB } from '@sluice/db';
-import { DEFINITION_PREFIX } from '@sluice/effect-spec';
-import { commitPush, lockForPush, refsQuery, type RefRow, type ServerKey } from '@sluice/ref-store';
+import { DEFINITION_PREFIX, RESULT_PREFIX } from '@sluice/effect-spec';
+import {
+  commitPush,
+  countRefs,
+  lockForPush,
+  refsQuery,
+  type AppliedEdit,
+  type RefRow,
+  type ServerKey,
+} from '@sluice/ref-store';
 import { sql, type Kysely, type Transaction } from 'kysely';
 import { causeEffects } from './cause-effects.ts';
 import { MEMBERS_MAX } from './governance.ts';
@@ -74,6 +82,7 @@ async function commit(trx: Transaction<DB>, key: ServerKey, push: PushToCommit):
   if (outcome.status === 'refused')
     throw new PushRefused(new Map(outcome.refusals.map(({ name, reason }) => [name, reason])));
   if (claim !== null) await settleClaim(trx, claim, push);
+  else if (outcome.status === 'committed') await requireRoom(trx, push, outcome.applied);
   if (member !== null && outcome.status === 'committed') await useUp(trx, push, outcome.pushId);
   if (outcome.status === 'unchanged')
     return { status: 'unchanged', lines: ['every ref was like that already'] };
@@ -116,6 +125,20 @@ async function judgeLocked(push: PushToCommit, governing: GoverningRefs): Promis
   throw new PushRefused(
     new Map(unjudged.map(([name, reason]) => [name, `${reason}, since just now; push again`])),
   );
+}
+
+/** Refuses refs that are more than a repository may have. What takes away as many as it makes is never too much. */
+async function requireRoom(
+  trx: Transaction<DB>,
+  { repoId, refsMax }: PushToCommit,
+  applied: readonly AppliedEdit[],
+): Promise<void> {
+  const made = applied.filter(({ oldOid }) => oldOid === null);
+  const gone = applied.filter(({ newOid }) => newOid === null);
+  if (made.length <= gone.length) return;
+  if ((await countRefs(trx, repoId, { except: RESULT_PREFIX, limit: refsMax + 1 })) <= refsMax) return;
+  const reason = `expected at most ${refsMax} refs in a repository (SLUICE_REFS_PER_REPO), got more with this push; delete some, or ask for a larger limit`;
+  throw new PushRefused(new Map(made.map(({ name }) => [name, reason])));
 }
 
 /** Refuses what was signed once and committed before. The repository is locked, so nobody else is about to. */

@@ -129,6 +129,7 @@ async function commit(
       governanceOf: (refs) => context.governance.of(refs, git),
       memberBytesOf: (members) => context.governance.bytesOf(members, git),
       effectsMax: context.settings.effectsPerPushMax,
+      refsMax: context.settings.refsPerRepoMax,
       pushOptions,
       caller,
       repoQuota: push.repoQuota,

@@ -9,7 +9,7 @@ import type { DefinitionReader } from './read-definitions.ts';
 
 /** What it takes to decide a push: of the pusher, or of a hook that stands in for it. */
 export interface PushContext {
-  settings: Pick<Settings, 'databaseWaitMs' | 'effectsPerPushMax' | 'gitMemoryBytesMax'>;
+  settings: Pick<Settings, 'databaseWaitMs' | 'effectsPerPushMax' | 'gitMemoryBytesMax' | 'refsPerRepoMax'>;
   db: Kysely<DB>;
   key: ServerKey;
   log: Logger;

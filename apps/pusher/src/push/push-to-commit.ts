@@ -19,6 +19,8 @@ export interface PushToCommit {
   /** Reads definitions at these commits. */
   definitionsAt: (oids: readonly string[]) => Promise<Map<string, LoadedDefinition>>;
   effectsMax: number;
+  /** Most refs that it may leave in the repository, results aside. */
+  refsMax: number;
   /** What `git push -o` said. */
   pushOptions: readonly string[];
   /** Looks, once the repository is locked, whether objects of the push were taken out of it. */
