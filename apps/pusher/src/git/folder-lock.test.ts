@@ -6,7 +6,7 @@ import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { useTempFolder } from '@sluice/testkit';
 import { expect, test } from 'vitest';
-import { tryWithLockFile, withLockFile } from './folder-lock.ts';
+import { heirOf, tryWithLockFile, withLockFile } from './folder-lock.ts';
 
 const folder = useTempFolder();
 
@@ -87,6 +87,26 @@ test('who does not wait for a lock is told that it is held, and how old a lock m
   });
   expect(taken).toEqual({ result: 'first' });
   expect(existsSync(path)).toBe(false);
+});
+
+test('of those that find a lock nobody holds, only the one with the lock to do so takes its place', async () => {
+  const path = join(folder.path, 'lock');
+  const enter = () => tryWithLockFile(path, 60_000, () => Promise.resolve('in'));
+  const gone = spawn('true');
+  await once(gone, 'exit');
+  const left = (pid: number): string => `${pid} left ${hostname()}\n`;
+  const living = spawn('sleep', ['600']);
+  try {
+    writeFileSync(path, left(gone.pid!));
+    writeFileSync(heirOf(path), left(living.pid!));
+    expect(await enter()).toBeNull();
+    expect(readFileSync(path, 'utf8')).toBe(left(gone.pid!));
+  } finally {
+    living.kill();
+    await once(living, 'exit');
+  }
+  expect(await enter()).toEqual({ result: 'in' });
+  expect([path, heirOf(path)].filter(existsSync)).toEqual([]);
 });
 
 test('a lock that its owner shared with a process is held until that one is gone as well', async () => {

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { appendFileSync, readFileSync, statSync, unlinkSync } from 'node:fs';
+import { appendFileSync, readFileSync, rmSync, statSync, unlinkSync } from 'node:fs';
 import { open } from 'node:fs/promises';
 import { hostname } from 'node:os';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -52,7 +52,29 @@ export async function tryWithLockFile<T>(
 
 async function tryTake(path: string, id: string, staleMs: number): Promise<boolean> {
   if (await tryCreate(path, id)) return true;
-  return removeStale(path, staleMs) && (await tryCreate(path, id));
+  return isStale(path, staleMs) && (await succeed(path, id, staleMs));
+}
+
+/**
+ * Takes the place of a lock that nobody holds. Whoever does so has the lock to do it, and looks again: without that, of
+ * two that found the same lock the slower would remove the lock of the quicker.
+ */
+async function succeed(path: string, id: string, staleMs: number): Promise<boolean> {
+  const heir = heirOf(path);
+  if (isStale(heir, STALE_MS)) rmSync(heir, { force: true });
+  if (!(await tryCreate(heir, id))) return false;
+  try {
+    if (!isStale(path, staleMs)) return false;
+    rmSync(path, { force: true });
+    return await tryCreate(path, id);
+  } finally {
+    removeOwn(heir, id);
+  }
+}
+
+/** The lock that lets remove this one. */
+export function heirOf(path: string): string {
+  return `${path}.heir`;
 }
 
 async function tryCreate(path: string, id: string): Promise<boolean> {
@@ -66,23 +88,15 @@ async function tryCreate(path: string, id: string): Promise<boolean> {
   }
 }
 
-/**
- * Whether the lock was one that nobody holds; it is gone then. Without a wait between the look and the deed: in that time
- * the lock that was looked at may have become somebody else's.
- */
-function removeStale(path: string, staleMs: number): boolean {
+/** Whether nobody holds it; not if there is none. */
+function isStale(path: string, staleMs: number): boolean {
+  let owner;
   try {
-    if (!isStale(path, staleMs)) return false;
-    unlinkSync(path);
-    return true;
+    if (Date.now() - statSync(path).mtimeMs > staleMs) return true;
+    owner = ownerOf(path);
   } catch {
     return false;
   }
-}
-
-function isStale(path: string, staleMs: number): boolean {
-  if (Date.now() - statSync(path).mtimeMs > staleMs) return true;
-  const owner = ownerOf(path);
   if (owner === null || owner.host !== hostname()) return false;
   const isHeld = owner.pid === process.pid ? held.has(owner.id) : isAlive(owner.pid);
   return !isHeld && !owner.sharedWith.some(isAlive);
