@@ -30,22 +30,22 @@ export class LowWaterMarks {
   }
 
   /** What a claim found. */
-  raise(look: Look, repoId: string, lowest: { claim: bigint | null; waiting: bigint | null }): void {
+  raise(look: Look, repoId: string, found: { claim: bigint | null; waiting: bigint | null }): void {
     if (this.#claims.size >= REPOS_MAX) this.#claims.clear();
-    if (lowest.claim !== null) this.#claims.set(repoId, lowest.claim);
-    if (lowest.waiting !== null) this.#setWaiting(repoId, lower(lowest.waiting, look.get(repoId)));
+    if (found.claim !== null) this.#claims.set(repoId, found.claim);
+    if (found.waiting !== null) this.#setWaiting(repoId, lowest(found.waiting, look.get(repoId)));
   }
 
   /** An effect of this repo waits, or (without an id) some effect may. */
   lower(repoId: string, effectId = 0n): void {
-    for (const look of this.#looks) look.set(repoId, lower(effectId, look.get(repoId)));
+    for (const look of this.#looks) look.set(repoId, lowest(effectId, look.get(repoId)));
     const mark = this.#effects.get(repoId);
     if (mark !== undefined && effectId < mark) this.#setWaiting(repoId, effectId);
   }
 
   /** The lowest waiting effect that a sweep found; one without a mark has it then. */
   sweep(look: Look, repoId: string, effectId: bigint): void {
-    const found = lower(effectId, look.get(repoId));
+    const found = lowest(effectId, look.get(repoId));
     this.lower(repoId, found);
     if (!this.#effects.has(repoId)) this.#setWaiting(repoId, found);
   }
@@ -57,6 +57,6 @@ export class LowWaterMarks {
   }
 }
 
-function lower(one: bigint, other: bigint | undefined): bigint {
+function lowest(one: bigint, other: bigint | undefined): bigint {
   return other === undefined || one < other ? one : other;
 }
