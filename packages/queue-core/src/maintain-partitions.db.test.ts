@@ -1,7 +1,7 @@
 import { createDatabase, isRetryable, table, type DB } from '@sluice/db';
 import { useTestDatabase } from '@sluice/testkit';
 import { sql, type Kysely, type QueryId, type RawNode } from 'kysely';
-import { beforeEach, expect, test } from 'vitest';
+import { beforeEach, expect, test, vi } from 'vitest';
 import { claimSome, emptyQueue, fillQueue } from '../test/fill-queue.ts';
 import { addDays, partitionName, DAILY_TABLES, qualified } from './day-partition.ts';
 import { finishClaims } from './finish-claims.ts';
@@ -298,3 +298,44 @@ test('no completion is refused because its partition was attached in that moment
       await worker.destroy();
     }
   }));
+
+test('a reader that comes while rows move into their partition finds them', () =>
+  onOneDay(async (day) => {
+    await finish(1n, `${day} 12:00:00+00`);
+    const { db } = database;
+    const reader = createDatabase({ connectionString: database.url, applicationName: 'reader' });
+    try {
+      // Upkeep stands still after the rows were moved and before the end of its transaction, until the gate is open.
+      await sql`create function at_the_gate() returns event_trigger language plpgsql as $$
+        begin
+          while not pg_try_advisory_xact_lock(7) loop perform pg_sleep(0.01); end loop;
+        end $$`.execute(db);
+      await sql`create event trigger at_the_gate on ddl_command_end when tag in ('ALTER TABLE')
+        execute function at_the_gate()`.execute(db);
+      const [upkeep, found] = await db.transaction().execute(async (gate) => {
+        await sql`select pg_advisory_xact_lock(7)`.execute(gate);
+        const started = maintainPartitions(db, { daysAhead: 0, retentionDays: 30 });
+        await untilOneWaits('test', 'PgSleep');
+        const read = reader.selectFrom('effect_history').select('effect_id').execute();
+        await untilOneWaits('reader', 'relation');
+        return [started, read];
+      });
+      expect((await upkeep).created).toContain(partitionName(HISTORY!, day));
+      expect(await found).toEqual([{ effect_id: 1n }]);
+    } finally {
+      await sql`drop function if exists at_the_gate() cascade`.execute(db);
+      await reader.destroy();
+    }
+  }));
+
+async function untilOneWaits(applicationName: string, waitEvent: string): Promise<void> {
+  await vi.waitFor(
+    async () => {
+      const { rows } = await sql`select from pg_stat_activity
+        where datname = current_database() and application_name = ${applicationName}
+          and wait_event = ${waitEvent}`.execute(database.db);
+      expect(rows).toHaveLength(1);
+    },
+    { timeout: 8_000, interval: 10 },
+  );
+}

@@ -43,9 +43,9 @@ const DAYS_MAX = 3_650;
  * those that ended more than `retentionDays` days ago. Days are of UTC, by the database clock.
  *
  * Claims and enqueues never touch these tables. A completion may wait, for less than a second: a partition is made as
- * a table of its own and attached, which keeps writers and readers of the default partition waiting; and what cannot be
- * locked soon is skipped until the next call. Each step is one transaction, so a crash leaves nothing half done; one that
- * stands still in the middle, as a frozen process does, is ended after 10 s, and its locks with it.
+ * a table of its own and attached, which keeps writers and readers waiting; and what cannot be locked soon is skipped
+ * until the next call. Each step is one transaction, so a crash leaves nothing half done; one that stands still in the
+ * middle, as a frozen process does, is ended after 10 s, and its locks with it.
  * Several callers take turns.
  *
  * Where a day between the oldest partition and today has none, nobody did this for days, or the clock was set forward:
@@ -153,9 +153,10 @@ async function createPartition(
     (like ${table(parent.name)} including defaults including constraints including indexes including storage)`.execute(
     trx,
   );
-  // The table itself first, against writers: one that has it already, and waits for the default partition only, would
-  // go on with the routing of before and be refused there, "violates partition constraint".
-  await sql`lock table ${table(parent.name)} in share row exclusive mode`.execute(trx);
+  // The table itself first: whoever has it already, and waits for the default partition only, would go on with the list
+  // of partitions of before. A writer would be refused there, "violates partition constraint"; a reader would not find
+  // the rows that were moved meanwhile.
+  await sql`lock table only ${table(parent.name)} in access exclusive mode`.execute(trx);
   await sql`lock table ${fallback} in access exclusive mode`.execute(trx);
   if ((await rowsInTheWay.execute(trx)).rows[0]!.count > 0) {
     await sql`with moved as (delete from ${fallback} where ${inDay} returning *)
