@@ -11,6 +11,7 @@ export function hookCaller({ pusher, admins }: HookSettings): PushCaller {
     signer: `user:${pusher}`,
     roles: () => (isAdmin ? ['admin', 'writer'] : ['writer']),
     isServerAdmin: false,
+    isUser: true,
     judgeAgain: () => Promise.resolve(null),
   };
 }

@@ -95,7 +95,7 @@ async function admit(
   // Where nobody is a member a client may sign all the same, and nobody looks at it.
   const certificate = governance.members === null ? null : await readCertificate(adopted, push);
   if (typeof certificate === 'string') return { refused: certificate };
-  const { roles, isServerAdmin } = hookCaller(settings);
+  const { roles, isServerAdmin, isUser } = hookCaller(settings);
   return await checkSignature(governance, {
     certificate,
     // For which repository it was made is in the nonce: here each has a seed of its own.
@@ -104,7 +104,7 @@ async function admit(
     objectFormat,
     roles: roles(repoId),
     isServerAdmin,
-    isUser: true,
+    isUser,
     verify: isSignedBy,
   });
 }

@@ -32,6 +32,7 @@ export const ANYONE: Caller = {
   judge: () => null,
   roles: () => ROLES,
   isServerAdmin: true,
+  isUser: false,
   judgeServer: () => null,
   judgeAgain: () => Promise.resolve(null),
 };
@@ -59,6 +60,7 @@ export function tokenCaller(token: FoundToken, text: string): Caller {
     judge,
     roles: (repoId) => ROLES.filter((role) => judge(SCOPE_OF_ROLE[role], repoId) === null),
     isServerAdmin: token.standing === 'valid' && repoPattern === '*' && hasScope(scopes, 'admin'),
+    isUser: false,
     judgeServer: () => {
       const gone = judgeStanding(token);
       if (gone !== null) return gone;

@@ -31,7 +31,7 @@ export interface PushToAdmit {
   folder: string;
   objectFormat: ObjectFormat;
   preamble: Preamble;
-  caller: Pick<PushCaller, 'roles' | 'isServerAdmin'>;
+  caller: Pick<PushCaller, 'roles' | 'isServerAdmin' | 'isUser'>;
   /** Set for a dispatcher's result push, which stands for its claim and not for a member. */
   claimRef: string | null;
   /** Whether the push would make the repository. */
@@ -64,6 +64,7 @@ export async function admitSignature(context: AdmitContext, push: PushToAdmit): 
     objectFormat,
     roles: caller.roles(repoId),
     isServerAdmin: caller.isServerAdmin,
+    isUser: caller.isUser,
     verify: isSignedBy,
   });
 }
@@ -83,7 +84,7 @@ export interface PushToCheck
 
 /** Judges a push by what governs its repository, and by the signature it has or lacks. */
 export async function checkSignature(governance: Governance, push: PushToCheck): Promise<SignatureJudgement> {
-  const { certificate, commands, objectFormat, roles, isServerAdmin, isUser = false } = push;
+  const { certificate, commands, objectFormat, roles, isServerAdmin, isUser } = push;
   if (certificate !== null && governance.members === null) {
     return {
       refused: `expected an unsigned push: there is nothing below ${MEMBER_PREFIX} to check a signature against`,

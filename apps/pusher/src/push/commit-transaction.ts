@@ -113,6 +113,7 @@ async function judgeLocked(push: PushToCommit, governing: GoverningRefs): Promis
     roles: caller.roles(push.repoId),
     key: signature?.key ?? null,
     isServerAdmin: caller.isServerAdmin,
+    isUser: caller.isUser,
   });
   if ('refused' in judgement) throw new PushRefused(judgement.refused);
   const faults = judgeMembers(governance, push.members);

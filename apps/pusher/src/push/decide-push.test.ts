@@ -18,7 +18,13 @@ function pushThatFails(error: Error): PushToDecide {
     commands: [ref],
     readBrought: () => Promise.reject(error),
     pushOptions: [],
-    caller: { signer: null, roles: () => [], isServerAdmin: false, judgeAgain: () => Promise.resolve(null) },
+    caller: {
+      signer: null,
+      roles: () => [],
+      isServerAdmin: false,
+      isUser: false,
+      judgeAgain: () => Promise.resolve(null),
+    },
     signature: null,
     forwardOnly: new Map(),
   };

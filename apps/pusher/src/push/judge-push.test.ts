@@ -33,6 +33,7 @@ const attempt: Attempt = {
   roles: EVERYTHING,
   key: null,
   isServerAdmin: false,
+  isUser: false,
 };
 
 /** The reasons of a refusal by ref, or the one reason for all; what else came out as it is. */

@@ -31,7 +31,7 @@ export interface Attempt {
   /** Whether its credentials open every repository of the server with every right. */
   isServerAdmin: boolean;
   /** Whether the server of an adopted repository says who pushes, and not a token. */
-  isUser?: boolean;
+  isUser: boolean;
 }
 
 /** Nothing in the way but what only objects can tell. */
@@ -55,7 +55,7 @@ const FORWARD_ONLY_MAX = 1000;
  */
 export async function judgePush(governance: Governance, attempt: Attempt): Promise<Admitted | Refused> {
   const { members, policy } = governance;
-  const { edits, roles, key, isServerAdmin, isUser = false } = attempt;
+  const { edits, roles, key, isServerAdmin, isUser } = attempt;
   const broken = faultOf(governance);
   const isRepair = isServerAdmin && edits.every(({ name }) => isGoverning(name));
   // Nothing that governs the repository keeps an admin of the server from repairing what no member can.

@@ -10,6 +10,8 @@ export interface PushCaller {
   roles: (repoId: string) => readonly Role[];
   /** Whether its credentials open every repository with every right. */
   isServerAdmin: boolean;
+  /** Whether the server of an adopted repository says who it is, and not a token. */
+  isUser: boolean;
   /** Why its credentials hold no more, as a push may take longer than a revocation; null: they do. */
   judgeAgain: (db: Kysely<DB>) => Promise<{ reason: string } | null>;
 }
