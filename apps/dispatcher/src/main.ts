@@ -1,4 +1,4 @@
-import { assertUsable, createDatabase, isUnavailable, type DB } from '@sluice/db';
+import { assertUsable, createDatabase, isUnavailable, type DatabaseOptions, type DB } from '@sluice/db';
 import { startDispatcher } from '@sluice/dispatch';
 import {
   createLogger,
@@ -26,6 +26,9 @@ import { openWorkFolder } from './work-folder.ts';
 const START_MS_MAX = 60_000;
 /** A server that is silent for longer is taken for lost. */
 const QUERY_MS_MAX = 60_000;
+/** The same for a heartbeat, unless it beats more often; and what is always left to it for opening a connection. */
+const HEARTBEAT_MS_MAX = 5_000;
+const HEARTBEAT_MS_MIN = 1_000;
 /** Beyond the grace for effects: for their claims, connections and folders. */
 const CLOSE_MS_MAX = 20_000;
 
@@ -53,12 +56,19 @@ async function run(
   executor: Awaited<ReturnType<typeof chooseExecutor>>['executor'],
   log: Logger,
 ): Promise<void> {
-  const db = createDatabase({
+  const database: DatabaseOptions = {
     connectionString: settings.databaseUrl,
     applicationName: 'sluice dispatcher',
-    queryTimeoutMs: QUERY_MS_MAX,
     pooler: settings.pooler,
     onIdleError: (error) => log.warn({ event: 'database_connection_lost', error }),
+  };
+  const db = createDatabase({ ...database, queryTimeoutMs: QUERY_MS_MAX });
+  const heartbeatMs = Math.max(HEARTBEAT_MS_MIN, Math.min(settings.beatMs, HEARTBEAT_MS_MAX));
+  const heartbeatDb = createDatabase({
+    ...database,
+    connectionsMax: 2,
+    connectTimeoutMs: heartbeatMs,
+    queryTimeoutMs: heartbeatMs,
   });
   await untilAnswered(() => assertUsable(db), {
     boundMs: START_MS_MAX,
@@ -96,6 +106,7 @@ async function run(
     graceMs,
     retentionDays,
     db,
+    heartbeatDb,
     // Such a pooler would take LISTEN and never tell: the queue is polled.
     connectionString: settings.pooler === 'transaction' ? undefined : settings.databaseUrl,
     run: (effect, context) => runEffect(effect, context, runner),
@@ -118,7 +129,7 @@ async function run(
       await dispatcher.stop({ hurry });
       await health?.[Symbol.asyncDispose]();
       await workFolder[Symbol.asyncDispose]();
-      if (!hurry) await db.destroy();
+      if (!hurry) await Promise.all([db.destroy(), heartbeatDb.destroy()]);
     },
   });
 }

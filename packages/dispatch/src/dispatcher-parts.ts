@@ -9,6 +9,7 @@ import type { RunContext, RunResult } from './run-result.ts';
 /** What a dispatcher is made of: its options, checked, with every default filled in. */
 export interface DispatcherParts {
   db: Kysely<DB>;
+  heartbeatDb: Kysely<DB>;
   connectionString: string | undefined;
   slots: number;
   repoCap: number;

@@ -79,6 +79,7 @@ export class Dispatcher {
     });
     this.#lease = new Lease({
       db,
+      heartbeatDb: parts.heartbeatDb,
       clock,
       emit,
       terms: parts,

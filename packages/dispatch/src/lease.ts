@@ -14,12 +14,14 @@ const CALL_BOUND_MS = 5_000;
 /** This process's registration, kept alive by a timer of its own. */
 export class Lease {
   readonly #db: Kysely<DB>;
+  readonly #heartbeatDb: Kysely<DB>;
   readonly #clock: Clock;
   readonly #terms: { slots: number; leaseMs: number; beatMs: number };
   readonly #emit: (event: DispatchEvent) => void;
   readonly #onLost: () => void;
   readonly #onRegistered: () => void;
   readonly #calls: BoundedCalls;
+  readonly #beats: BoundedCalls;
   readonly #ending = new AbortController();
   #id: string | undefined;
   #lastId = '';
@@ -28,6 +30,7 @@ export class Lease {
 
   constructor(options: {
     db: Kysely<DB>;
+    heartbeatDb: Kysely<DB>;
     clock: Clock;
     terms: { slots: number; leaseMs: number; beatMs: number };
     emit: (event: DispatchEvent) => void;
@@ -36,8 +39,10 @@ export class Lease {
     onRegistered: () => void;
   }) {
     this.#db = options.db;
+    this.#heartbeatDb = options.heartbeatDb;
     this.#clock = options.clock;
     this.#calls = new BoundedCalls(options.clock);
+    this.#beats = new BoundedCalls(options.clock);
     this.#terms = options.terms;
     this.#emit = options.emit;
     this.#onLost = options.onLost;
@@ -88,8 +93,8 @@ export class Lease {
   }
 
   async #heartbeat(id: string): Promise<'alive' | 'declared_dead'> {
-    return await this.#calls.run(Math.min(this.#terms.beatMs, CALL_BOUND_MS), 'a heartbeat', () =>
-      heartbeat(this.#db, id),
+    return await this.#beats.run(Math.min(this.#terms.beatMs, CALL_BOUND_MS), 'a heartbeat', () =>
+      heartbeat(this.#heartbeatDb, id),
     );
   }
 

@@ -10,6 +10,13 @@ import type { RunContext, RunResult } from './run-result.ts';
 export interface DispatcherOptions {
   /** Its pool needs at least 10 connections: claims, completions, upkeep, heartbeats and output do not wait for one another. */
   db: Kysely<DB>;
+  /**
+   * For heartbeats alone, where `db` is not to be asked for them: a pool of its own with two connections, which ends what
+   * is not answered within a beat or so. A network that forgets connections, or a table that somebody locks, can hold
+   * every connection of `db` for as long as that waits for an answer, and the others take the claims of a dispatcher
+   * that does not beat. The default is `db`.
+   */
+  heartbeatDb?: Kysely<DB> | undefined;
   /** For a connection that listens; without it (or behind a transaction-mode pooler) the queue is polled. */
   connectionString?: string | undefined;
   /** Most effects it runs at once. */
@@ -75,6 +82,7 @@ export interface RunningDispatcher {
 export async function startDispatcher(options: DispatcherOptions): Promise<RunningDispatcher> {
   const parts = {
     db: options.db,
+    heartbeatDb: options.heartbeatDb ?? options.db,
     connectionString: options.connectionString,
     slots: options.slots,
     repoCap: options.repoCap,

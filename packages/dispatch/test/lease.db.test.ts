@@ -1,7 +1,8 @@
+import { createDatabase } from '@sluice/db';
 import { heartbeat, registerDispatcher } from '@sluice/queue-core/dispatcher';
-import { useTestDatabase } from '@sluice/testkit';
+import { startTcpProxy, useTestDatabase } from '@sluice/testkit';
 import { sql } from 'kysely';
-import { expect, test } from 'vitest';
+import { expect, onTestFinished, test } from 'vitest';
 import { systemClock } from '../src/clock.ts';
 import { Lease } from '../src/lease.ts';
 import { enqueue, PASS, useDispatchers } from './dispatchers.ts';
@@ -213,6 +214,7 @@ test('an end waits for a heartbeat no longer than for any other call, however ra
   const failures: unknown[] = [];
   const lease = new Lease({
     db,
+    heartbeatDb: db,
     clock,
     terms: { slots: 1, leaseMs: 2 * beatMs, beatMs },
     emit: (event) => {
@@ -247,4 +249,49 @@ test('a heartbeat that has to wait for its row takes no connection from what run
     await until('all are run', () => dispatcher.stats.completed === 10);
   });
   expect(dispatcher.of('dispatcher_declared_dead')).toEqual([]);
+});
+
+test('it beats again after a silence, although nothing that was sent in it is ever answered', async () => {
+  const { db, url } = database;
+  const { hostname, port } = new URL(url);
+  const server = { host: hostname, port: Number(port || 5432) };
+  // What is behind loses its connections in silence, as a network does that forgets them; new ones pass.
+  const forgetful = await startTcpProxy(server);
+  const way = { host: '127.0.0.1', port: forgetful.port };
+  const front = await startTcpProxy(way);
+  const connectionString = front.through(url);
+  const own = createDatabase({ connectionString, applicationName: 'silenced' });
+  const heartbeatDb = createDatabase({
+    connectionString,
+    applicationName: 'silenced heart',
+    connectionsMax: 2,
+    connectTimeoutMs: 1_000,
+    queryTimeoutMs: 1_000,
+  });
+  onTestFinished(async () => {
+    forgetful.cut();
+    await Promise.all([own.destroy(), heartbeatDb.destroy()]);
+    await Promise.all([front, forgetful].map((proxy) => proxy[Symbol.asyncDispose]()));
+  });
+  const mayEnd = Promise.withResolvers<void>();
+  const run = async () => {
+    await mayEnd.promise;
+    return PASS;
+  };
+  await enqueue(db, ['a'], 1);
+  const dispatcher = await start(run, { db: own, heartbeatDb, beatMs: 200 });
+  await until('it runs', () => dispatcher.stats.running === 1);
+  const beat = async () =>
+    (await db.selectFrom('dispatcher').select('heartbeat_at').executeTakeFirstOrThrow()).heartbeat_at;
+  forgetful.freeze();
+  // As many as may be under way, and one more.
+  await until('it notices', () => dispatcher.of('heartbeat_failed').length > 2);
+  const last = await beat();
+  Object.assign(way, server);
+  await until('it beats again', async () => (await beat()) > last);
+  expect(dispatcher.of('dispatcher_declared_dead')).toEqual([]);
+  forgetful.cut();
+  mayEnd.resolve();
+  await until('it has completed its effect', () => dispatcher.stats.completed === 1);
+  await dispatcher.stop();
 });
