@@ -45,8 +45,8 @@ test('with all its connections killed again and again, everything is run and clo
   const rows = await db.selectFrom('effect_history').select(['state', 'payload', 'attempts']).execute();
   expect(new Set(rows.map(({ payload }) => payload)).size).toBe(200);
   // A cut connection is no reason to run anything twice: it lost no claim.
-  expect(rows.every(({ state, attempts }) => state === 'done' && attempts === 1)).toBe(true);
-  expect([...counts.values()].every((count) => count === 1)).toBe(true);
+  expect(rows.filter(({ state, attempts }) => state !== 'done' || attempts !== 1)).toEqual([]);
+  expect([...counts].filter(([, count]) => count !== 1)).toEqual([]);
   await dispatcher.idle();
   // Not even where the answer to a completion was lost: then history says that it was ours.
   expect(dispatcher.stats).toMatchObject({ completed: 200, stale: 0 });
@@ -76,7 +76,7 @@ test('runs go on while the database is away, and what they gave is stored when i
   mayEnd.resolve();
   await until('completions are kept', () => dispatcher.of('completion_delayed').length > 1);
   expect(dispatcher.stats.running).toBe(0);
-  expect(signals.some((signal) => signal.aborted)).toBe(false);
+  expect(signals.flatMap(({ aborted, reason }) => (aborted ? [String(reason)] : []))).toEqual([]);
   await proxy.accept();
   await until('they are stored', () => dispatcher.stats.completed === 8);
   const rows = await db.selectFrom('effect_history').select(['state', 'attempts']).execute();

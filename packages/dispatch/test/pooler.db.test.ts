@@ -66,7 +66,7 @@ test('two dispatchers that only poll run everything once, by fewer connections t
   expect(runs).toHaveLength(203);
   const finished = await pooled.selectFrom('effect_history').select(['state', 'attempts']).execute();
   expect(finished).toHaveLength(203);
-  expect(finished.every(({ state, attempts }) => state === 'done' && attempts === 1)).toBe(true);
+  expect(finished.filter(({ state, attempts }) => state !== 'done' || attempts !== 1)).toEqual([]);
   expect(await pooled.selectFrom('effect_claim').selectAll().execute()).toEqual([]);
   expect(both.flatMap((dispatcher) => dispatcher.of('claim_failed'))).toEqual([]);
   expect(servers).toBeGreaterThan(0);
