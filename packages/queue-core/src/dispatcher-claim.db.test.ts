@@ -3,6 +3,8 @@ import { useTestDatabase } from '@sluice/testkit';
 import { sql } from 'kysely';
 import { afterEach, expect, test } from 'vitest';
 import { rowsTouched } from '../test/rows-touched.ts';
+import { cancelEffects } from './cancel-effects.ts';
+import { claimEffects } from './claim-effects.ts';
 import { completeEffect } from './complete-effect.ts';
 import { dispatcherClaim, oldestStatement } from './dispatcher-claim.ts';
 import { enqueueEffects } from './enqueue-effects.ts';
@@ -157,15 +159,59 @@ test('while another transaction claims from every repo in front, it waits for th
       '0',
     ]);
     second = claim(1);
-    const waiting = async () => {
-      const { rows } = await sql<{ n: number }>`
-        select count(*)::int as n from pg_locks l join pg_database d on d.oid = l.database
-         where not l.granted and l.locktype = 'advisory' and d.datname = current_database()`.execute(
-        database.db,
-      );
-      return rows[0]!.n;
-    };
-    await expect.poll(waiting, { timeout: 20_000 }).toBe(1);
+    await untilTurnsAreWaitedFor(1);
   });
   expect(payloads(await second!)).toEqual(['1']);
 });
+
+test('a claim that waits for a turn is not waited for by whoever has it and cancels what is due', async () => {
+  const { db } = database;
+  const [first, due] = await enqueueEffects(db, [
+    { repoId: 'r/1', payload: 'first' },
+    { repoId: 'r/1', payload: 'due', delayMs: 3_600_000 },
+    { repoId: 'r/1', payload: 'last' },
+  ]);
+  await sql`update ${table('effect_queue')} set run_at = now() - interval '1 second'
+             where run_at is not null`.execute(db);
+  const cancel = (trx: typeof db, { effectId }: NonNullable<typeof due>) =>
+    cancelEffects(trx, { repoId: 'r/1', effectIds: [effectId], reason: 'changed my mind' });
+  const waiting = await db.transaction().execute(async (trx) => {
+    expect(await cancel(trx, first!)).toEqual([first!.effectId]);
+    const claiming = claim(10);
+    await untilTurnsAreWaitedFor(1);
+    expect(await cancel(trx, due!)).toEqual([due!.effectId]);
+    return [claiming];
+  });
+  expect(payloads(await waiting[0]!)).toEqual(['last']);
+});
+
+test('a global cap that is set while claims wait for their turns is not counted by each of them alone', async () => {
+  const { db } = database;
+  await fill('r/1', 'r/2', 'r/1', 'r/2');
+  const claimed = await db.transaction().execute(async (one) => {
+    await claimEffects(one, { repoId: 'r/1', claimedBy: 'a', limit: 1 });
+    const claims = await db.transaction().execute(async (two) => {
+      await claimEffects(two, { repoId: 'r/2', claimedBy: 'a', limit: 1 });
+      const inTurn = [claim(1, ['r/2']), claim(1, ['r/1'])];
+      await untilTurnsAreWaitedFor(2);
+      await db.updateTable('queue_limit').set({ global_cap: 3 }).execute();
+      return inTurn;
+    });
+    return claims;
+  });
+  await Promise.all(claimed);
+  const { rows } = await sql`select from ${table('effect_claim')}`.execute(db);
+  expect(rows.length).toBeLessThanOrEqual(3);
+});
+
+async function untilTurnsAreWaitedFor(count: number): Promise<void> {
+  const waiting = async () => {
+    const { rows } = await sql<{ n: number }>`
+      select count(*)::int as n from pg_locks l join pg_database d on d.oid = l.database
+       where not l.granted and l.locktype = 'advisory' and d.datname = current_database()`.execute(
+      database.db,
+    );
+    return rows[0]!.n;
+  };
+  await expect.poll(waiting, { timeout: 20_000 }).toBe(count);
+}

@@ -30,21 +30,25 @@ export async function dispatcherClaim(
   assertList('excludeRepos', excludeRepos, EXCLUDE_MAX);
   for (const [index, repoId] of excludeRepos.entries()) assertRepoId(`excludeRepos[${index}]`, repoId);
   return await inBoundedTransaction(db, async (trx) => {
-    await promoteStatement(PROMOTE_MAX).execute(trx);
     const { repoIds, oldest, hasGlobalCap } = await findOldest(trx, { limit, excludeRepos });
-    if (repoIds.length === 0) return [];
-    let turns = await tryTurns(trx, repoIds);
-    if (turns.length === 0) {
+    let turns = repoIds.length === 0 ? [] : await tryTurns(trx, repoIds);
+    if (turns.length === 0 && repoIds.length > 0) {
       turns = repoIds.slice(0, 1);
       await lockTurns(trx, turns);
     }
     if (hasGlobalCap) await lockGlobalTurn(trx);
-    const { rows } = await takeStatement({ turns, oldest, claimedBy, limit }).execute(trx);
+    // When nothing is waited for any more: whoever has the turn we wait for may wait for one of these rows, to cancel it.
+    await promoteStatement(PROMOTE_MAX).execute(trx);
+    if (turns.length === 0) return [];
+    const { rows } = await takeStatement({ turns, oldest, hasGlobalCap, claimedBy, limit }).execute(trx);
     return rows.map(toClaimedEffect);
   });
 }
 
-/** Repos of the oldest effects that may be claimed, and the id to start from. A hint: nothing is locked yet. */
+/**
+ * Repos of the oldest effects that may be claimed, due ones included, and the id to start from. A hint: nothing is locked
+ * yet.
+ */
 async function findOldest(trx: Transaction<DB>, request: { limit: number; excludeRepos: readonly string[] }) {
   const { rows } = await oldestStatement(request).execute(trx);
   return {
@@ -70,12 +74,19 @@ export function oldestStatement(request: { limit: number; excludeRepos: readonly
     )
     select repo_id, min(effect_id)::text as oldest,
            exists (select from ${table('queue_limit')} where global_cap is not null) as has_global_cap
-      from (select q.repo_id, q.effect_id
-              from ${table('effect_queue')} q
-             where q.run_at is null
-               and q.repo_id not in (select b.repo_id from blocked b)
-               and q.effect_id not in (select c.effect_id from ${table('effect_claim')} c)
-             order by q.effect_id limit ${request.limit}) waiting
+      from ((select q.repo_id, q.effect_id
+               from ${table('effect_queue')} q
+              where q.run_at is null
+                and q.repo_id not in (select b.repo_id from blocked b)
+                and q.effect_id not in (select c.effect_id from ${table('effect_claim')} c)
+              order by q.effect_id limit ${request.limit})
+            union all
+            (select q.repo_id, q.effect_id
+               from ${table('effect_queue')} q
+              where q.run_at <= statement_timestamp()
+                and q.repo_id not in (select b.repo_id from blocked b)
+              order by q.run_at, q.effect_id limit ${PROMOTE_MAX}::int)
+            order by effect_id limit ${request.limit}) waiting
      group by repo_id order by min(effect_id)`;
 }
 
@@ -83,6 +94,8 @@ export function oldestStatement(request: { limit: number; excludeRepos: readonly
 function takeStatement(request: {
   turns: readonly string[];
   oldest: bigint;
+  /** Whether the turn to count all claims is held. */
+  hasGlobalCap: boolean;
   claimedBy: string;
   limit: number;
 }) {
@@ -98,7 +111,10 @@ function takeStatement(request: {
         left join ${table('repo')} r on r.repo_id = given.repo_id
     ), total as materialized (
       select (select jsonb_object_agg(repo_id, room) from turn) as rooms,
-             (select coalesce(l.global_cap - (select count(*) from ${claims}), ${request.limit}::bigint)
+             (select case when l.global_cap is null then ${request.limit}::bigint
+                          -- The cap was set after we looked: nobody may count yet.
+                          when not ${request.hasGlobalCap}::boolean then 0
+                          else l.global_cap - (select count(*) from ${claims}) end
                 from ${table('queue_limit')} l) as room
     ), oldest as materialized (
       select q.effect_id, q.repo_id, q.name, q.payload, q.attempts + 1 as attempt, q.max_attempts, q.push_id
