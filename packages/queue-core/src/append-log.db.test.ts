@@ -1,5 +1,7 @@
+import { table } from '@sluice/db';
 import { useTestDatabase } from '@sluice/testkit';
-import { beforeEach, expect, test } from 'vitest';
+import { sql } from 'kysely';
+import { beforeEach, expect, test, vi } from 'vitest';
 import { claimSome, emptyQueue, fillQueue } from '../test/fill-queue.ts';
 import { appendLog } from './append-log.ts';
 import { dispatcherComplete } from './dispatcher-complete.ts';
@@ -45,6 +47,28 @@ test('a repeated call stores nothing twice', async () => {
   expect(await appendLog(database.db, claim!, [...chunks, { seq: 3, bytes: bytes('new') }])).toBe('stored');
   const stored = await readLog(database.db, { effectId: claim!.effectId });
   expect(stored.map((chunk) => chunk.seq)).toEqual([1, 2, 3]);
+});
+
+test('a call that is repeated while the first one waits is read once', async () => {
+  await fillQueue(database.db, 'a', 1);
+  const [claim] = await claimSome(database.db, 'a', 1);
+  const append = () => appendLog(database.db, claim!, [{ seq: 1, bytes: bytes('once') }]);
+  const calls = await database.db.transaction().execute(async (trx) => {
+    await sql`lock table ${table('effect_log_default')} in share mode`.execute(trx);
+    const both = [append(), append()];
+    await vi.waitFor(
+      async () => {
+        const { rows } = await sql`select from pg_locks
+          where database = (select oid from pg_database where datname = current_database())
+            and not granted and locktype = 'relation'`.execute(database.db);
+        expect(rows).toHaveLength(2);
+      },
+      { timeout: 8_000, interval: 10 },
+    );
+    return both;
+  });
+  expect(await Promise.all(calls)).toEqual(['stored', 'stored']);
+  expect(await readLog(database.db, { effectId: claim!.effectId })).toHaveLength(1);
 });
 
 test('nothing is stored once the claim is closed', async () => {

@@ -17,7 +17,8 @@ const SEQ_MAX = 2 ** 31 - 1;
 
 /**
  * Stores output of an attempt while its claim is open; `stale`: it no longer is, and nothing was stored. A chunk whose
- * `seq` is stored already is passed over, so a call whose answer was lost can be repeated.
+ * `seq` is stored already is passed over, so a call whose answer was lost can be repeated; `readLog` shows it once also
+ * where the first call had not ended by then.
  */
 export async function appendLog(
   db: Kysely<DB>,

@@ -15,7 +15,10 @@ export interface StoredChunk {
 
 const LIMIT_MAX = 10_000;
 
-/** A page of an effect's output, run after run, each in its order; `after` is the last chunk of the page before. */
+/**
+ * A page of an effect's output, run after run, each in its order; `after` is the last chunk of the page before. A chunk
+ * counts once, although it is stored twice where a call of `appendLog` was repeated while the first one went on.
+ */
 export async function readLog(
   db: Kysely<DB>,
   request: {
@@ -34,10 +37,10 @@ export async function readLog(
     hex: string;
     logged_at: string;
   }>`
-    select claim_number::text, attempt, seq, encode(bytes, 'hex') as hex, ${instant(sql`logged_at`)} as logged_at
+    select distinct on (l.claim_number, l.seq) claim_number::text, attempt, seq, encode(bytes, 'hex') as hex, ${instant(sql`logged_at`)} as logged_at
       from ${table('effect_log')} l
      where effect_id = ${effectId} and (claim_number, seq) > (${after.claimNumber}, ${after.seq}::int)
-     order by l.claim_number, l.seq
+     order by l.claim_number, l.seq, l.logged_at
      limit ${limit}::int`.execute(db);
   return rows.map((row) => ({
     claimNumber: BigInt(row.claim_number),
