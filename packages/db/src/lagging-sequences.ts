@@ -20,18 +20,21 @@ export async function assertSequencesLead(db: Kysely<DB>): Promise<void> {
 export async function raiseSequences(db: Kysely<DB>): Promise<void> {
   const { isBehind } = await readEffectIds(db);
   if (!isBehind) return;
-  const highestOf = (
-    column: string,
-    names: readonly ('effect_queue' | 'effect_claim' | 'effect_history' | 'effect_log')[],
-  ) =>
-    sql`greatest(${sql.join(names.map((name) => sql`(select max(${sql.ref(column)}) from ${table(name)})`))}, 1)`;
-  await sql`
-    select setval(${`${SCHEMA}.effect_id_seq`}::text::regclass,
-                  ${highestOf('effect_id', ['effect_queue', 'effect_history'])}),
-           setval(${`${SCHEMA}.effect_claim_number_seq`}::text::regclass,
-                  ${highestOf('claim_number', ['effect_claim', 'effect_history', 'effect_log'])})`.execute(
+  await sql`select ${raised('effect_id_seq', 'effect_id', ['effect_queue', 'effect_history'])},
+    ${raised('effect_claim_number_seq', 'claim_number', ['effect_claim', 'effect_history', 'effect_log'])}`.execute(
     db,
   );
+}
+
+/** Never set back: more may have been drawn than there are rows, by claims that were handed back for instance. */
+function raised(
+  sequence: 'effect_id_seq' | 'effect_claim_number_seq',
+  column: 'effect_id' | 'claim_number',
+  names: readonly ('effect_queue' | 'effect_claim' | 'effect_history' | 'effect_log')[],
+) {
+  const regclass = sql`${`${SCHEMA}.${sequence}`}::text::regclass`;
+  const highest = sql.join(names.map((name) => sql`(select max(${sql.ref(column)}) from ${table(name)})`));
+  return sql`setval(${regclass}, greatest(${highest}, pg_sequence_last_value(${regclass}), 1))`;
 }
 
 async function readEffectIds(db: Kysely<DB>): Promise<{ isBehind: boolean; highest: string }> {

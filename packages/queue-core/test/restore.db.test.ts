@@ -135,3 +135,14 @@ test('rows that came without their sequences are refused, since ids would be giv
   await migrate(db);
   expect(await enqueueEffect(db, { repoId: 'a', payload: '' })).toBeGreaterThan(21n);
 });
+
+test('a migration sets no sequence back, of which more was drawn than there are rows', async () => {
+  await using db = await restore({ sequences: true });
+  const setSequence = (name: string, value: number) =>
+    sql`select setval(${`${SCHEMA}.${name}`}::text::regclass, ${value}::bigint)`.execute(db);
+  await setSequence('effect_id_seq', 1);
+  await setSequence('effect_claim_number_seq', 500);
+  await migrate(db);
+  const turn = { claimedBy: 'w', turns: [{ repoId: 'a', want: 1 }], defaultCap: 50 };
+  expect((await fairClaim(db, turn)).effects[0]!.claimNumber).toBe(501n);
+});
