@@ -1,9 +1,9 @@
-import { table } from '@sluice/db';
 import { useTestDatabase } from '@sluice/testkit';
 import { sql } from 'kysely';
 import { beforeEach, expect, test, vi } from 'vitest';
 import { claimSome, emptyQueue, fillQueue } from '../test/fill-queue.ts';
 import { appendLog } from './append-log.ts';
+import { qualified } from './day-partition.ts';
 import { dispatcherComplete } from './dispatcher-complete.ts';
 import { dispatcherFail } from './dispatcher-fail.ts';
 import { promoteDue } from './promote-due.ts';
@@ -54,7 +54,7 @@ test('a call that is repeated while the first one waits is read once', async () 
   const [claim] = await claimSome(database.db, 'a', 1);
   const append = () => appendLog(database.db, claim!, [{ seq: 1, bytes: bytes('once') }]);
   const calls = await database.db.transaction().execute(async (trx) => {
-    await sql`lock table ${table('effect_log_default')} in share mode`.execute(trx);
+    await sql`lock table ${qualified('effect_log_default')} in share mode`.execute(trx);
     const both = [append(), append()];
     await vi.waitFor(
       async () => {
