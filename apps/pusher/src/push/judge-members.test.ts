@@ -72,6 +72,19 @@ test.each<[string, Members, Record<string, string>]>([
   expect(judged(having(usual), pushed)).toEqual(Object.fromEntries(expected));
 });
 
+test('who was revoked stays so, whoever it is and whatever else changes', () => {
+  const before = having({ ...usual, gone: member('writer', [C], true) });
+  const stays = { 'refs/meta/members/gone': expect.stringContaining('expected revoked: true, as before') };
+  expect(judged(before, { gone: member('writer', [C]) })).toEqual(stays);
+  expect(judged(before, { gone: member('admin', [CUT_OFF]), eve: member('writer', [B]) })).toEqual({
+    ...stays,
+    'refs/meta/members/eve': expect.stringContaining('got that of bob'),
+  });
+  expect(judged(before, { gone: member('worker', [CUT_OFF], true) })).toEqual({});
+  // Nor where an admin of the server repairs what no member can.
+  expect(judged(having({ gone: member('admin', [A], true) }), { gone: member('admin', [A]) })).toEqual(stays);
+});
+
 test('first members need an admin who can sign', () => {
   const reason = expect.stringContaining('expected an admin among the first members');
   for (const before of [UNGOVERNED, { ...UNGOVERNED, problem: 'refs/meta/config: gone' }]) {

@@ -10,8 +10,8 @@ import type { Governance } from './governance.ts';
 
 /**
  * Why members, given by name, may not become what a push says, by ref name: the keys that it adds are whole and
- * nobody else's, and there is still an admin who can sign. What was there before is never a reason, so that whatever
- * improves it is taken. Pure, and judged while the repository is locked: of two admins who revoke each other at once,
+ * nobody else's, who is revoked stays so, and there is still an admin who can sign. What was there before is never
+ * another reason, so that whatever improves it is taken. Pure, and judged while the repository is locked: of two admins who revoke each other at once,
  * one stays.
  */
 export function judgeMembers(
@@ -26,6 +26,10 @@ export function judgeMembers(
   const added = new Map([...pushed].map(([name, member]) => [name, addedKeys(member, before.get(name))]));
   const owners = ownersOfKeys(after, new Set([...added.values()].flat()));
   for (const [name, keys] of added) {
+    if (before.get(name)?.revoked === true && !pushed.get(name)!.revoked) {
+      faults.set(`${MEMBER_PREFIX}${name}`, STAYS_REVOKED);
+      continue;
+    }
     const all = pushed.get(name)!.keys;
     const fault = keys
       .map((key) => {
@@ -44,6 +48,9 @@ export function judgeMembers(
   const reason = members === null ? NO_ADMIN_YET : NO_ADMIN_LEFT;
   return new Map([...pushed.keys()].map((name) => [`${MEMBER_PREFIX}${name}`, reason]));
 }
+
+const STAYS_REVOKED =
+  'expected revoked: true, as before: nobody comes back under the name of a member who was revoked. Add a member of another name, with a new key';
 
 const NO_ADMIN_YET =
   'expected an admin among the first members: without one nobody can push here any more. Push that member before the others, or together with them';
