@@ -12,7 +12,7 @@ import {
 } from '@sluice/ref-store';
 import { sql, type Kysely, type Transaction } from 'kysely';
 import { causeEffects } from './cause-effects.ts';
-import { MEMBERS_MAX } from './governance.ts';
+import { MEMBERS_READ_MAX } from './governance.ts';
 import { judgeMembers } from './judge-members.ts';
 import { judgePush } from './judge-push.ts';
 import { limitMembers } from './limit-members.ts';
@@ -56,7 +56,7 @@ async function commit(trx: Transaction<DB>, key: ServerKey, push: PushToCommit):
     before: [BOUNDS.compile(trx), DURABLE.compile(trx)],
     after: [
       refsQuery(trx, repoId, { prefix: DEFINITION_PREFIX }).compile(),
-      governingRefsQuery(trx, { repoId, membersMax: MEMBERS_MAX }).compile(),
+      governingRefsQuery(trx, { repoId, membersMax: MEMBERS_READ_MAX }).compile(),
     ],
   });
   if (repo === undefined) throw new PushRefused('no such repository');

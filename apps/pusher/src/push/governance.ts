@@ -34,6 +34,12 @@ type Git = Omit<LookUpOptions, 'withContent'>;
 /** Most members that a repository may have. */
 export const MEMBERS_MAX = 10_000;
 
+/**
+ * Most that are read: before the members of a repository were counted, one push could add as many as there may be to as
+ * many as there may be. Members are never deleted, so nobody could make them fewer.
+ */
+export const MEMBERS_READ_MAX = 2 * MEMBERS_MAX;
+
 /** Most bytes that their files may have together: what several repositories have is remembered at once. */
 export const MEMBERS_BYTES_MAX = 8 * 1024 * 1024;
 
@@ -60,10 +66,10 @@ export class GovernanceReader {
   }
 
   async read(db: Kysely<DB>, repoId: string, git: Git): Promise<Governance> {
-    return await this.of(await readGoverningRefs(db, { repoId, membersMax: MEMBERS_MAX }), git);
+    return await this.of(await readGoverningRefs(db, { repoId, membersMax: MEMBERS_READ_MAX }), git);
   }
 
-  /** What these refs hold, one more than {@link MEMBERS_MAX} members if there are so many. */
+  /** What these refs hold, one more than {@link MEMBERS_READ_MAX} members if there are so many. */
   async of(refs: GoverningRefs, git: Git): Promise<Governance> {
     if (refs.config === null && !refs.hadMembers) return UNGOVERNED;
     const state = stateOf(refs, git);
@@ -93,7 +99,7 @@ export class GovernanceReader {
       problem,
     });
     if (hadMembers && members.length === 0) return broken(`nothing is left below ${MEMBER_PREFIX}`);
-    if (members.length > MEMBERS_MAX) return broken(`there are more than ${MEMBERS_MAX} members`);
+    if (members.length > MEMBERS_READ_MAX) return broken(`there are more than ${MEMBERS_READ_MAX} members`);
     const wanted = config === null ? members : [...members, config];
     const loaded = await this.load(wanted, git);
     const governed = composeGoverned(wanted.map(({ name }) => [name, loaded.get(name)!]));

@@ -19,7 +19,8 @@ test('one member more than there may be is refused, and those that are there cha
   const full = members(MEMBERS_MAX);
   expect(await limited(full, [set(nameOf(7)), set('refs/heads/a')])).toEqual({});
   expect(await limited(full, [set(nameOf(7)), set(nameOf(MEMBERS_MAX))])).toEqual({
-    [nameOf(MEMBERS_MAX)]: 'expected at most 10000 members in a repository, got 10001 with this push',
+    [nameOf(MEMBERS_MAX)]:
+      'expected at most 10000 members in a repository, got 10001 with this push; give its keys to a member who is there, who may have 50',
   });
   // However it came to that.
   expect(await limited(members(MEMBERS_MAX + 1), [set(nameOf(7))])).toEqual({});

@@ -19,7 +19,7 @@ export async function limitMembers(
   const after = [...new Map([...known, ...pushed])].map(([name, oid]) => ({ name, oid }));
   if (after.length > MEMBERS_MAX) {
     const made = pushed.map(([name]) => name).filter((name) => !known.has(name));
-    const reason = `expected at most ${MEMBERS_MAX} members in a repository, got ${after.length} with this push`;
+    const reason = `expected at most ${MEMBERS_MAX} members in a repository, got ${after.length} with this push; give its keys to a member who is there, who may have 50`;
     return new Map(made.map((name) => [name, reason]));
   }
   const bytes = await bytesOf(after);
