@@ -27,6 +27,7 @@ export class Lease {
   #lastId = '';
   #beating: Promise<void> | undefined;
   #troubleAt = -Infinity;
+  #beatAt = -Infinity;
 
   constructor(options: {
     db: Kysely<DB>;
@@ -61,14 +62,21 @@ export class Lease {
 
   /** Whether heartbeats have gone well for long enough that another dispatcher's late one is its own fault. */
   get isSettled(): boolean {
-    return this.#clock.now() - this.#troubleAt > SETTLE_BEATS * this.#terms.beatMs;
+    const { beatMs } = this.#terms;
+    return !this.#isLate && this.#clock.now() - this.#troubleAt > SETTLE_BEATS * beatMs;
+  }
+
+  /** What kept this process from beating, such as a machine that stood still, may have kept the others from it. */
+  get #isLate(): boolean {
+    const { leaseMs, beatMs } = this.#terms;
+    return this.#clock.now() - this.#beatAt > Math.max(leaseMs - beatMs, 2 * beatMs);
   }
 
   /** Registers, and throws if that fails; beats from then on. */
   async begin(): Promise<void> {
     await this.#register();
     // Nobody knows what was before: an outage may have ended in this moment.
-    this.#troubleAt = this.#clock.now();
+    this.#troubleAt = this.#beatAt;
     this.#beating = this.#beat();
   }
 
@@ -88,8 +96,15 @@ export class Lease {
     const own = { host: hostname(), pid: process.pid, slots, leaseMs };
     this.#id = await this.#calls.run(CALL_BOUND_MS, 'registering', () => registerDispatcher(this.#db, own));
     this.#lastId = this.#id;
+    this.#noteBeat();
     this.#emit({ name: 'dispatcher_registered', dispatcherId: this.#id });
     this.#onRegistered();
+  }
+
+  #noteBeat(): void {
+    const now = this.#clock.now();
+    if (this.#isLate) this.#troubleAt = now;
+    this.#beatAt = now;
   }
 
   async #heartbeat(id: string): Promise<'alive' | 'declared_dead'> {
@@ -112,6 +127,7 @@ export class Lease {
           this.#onLost();
           continue;
         }
+        this.#noteBeat();
         failures = 0;
         await this.#clock.sleep(beatMs, stop);
       } catch (error) {

@@ -44,7 +44,7 @@ async function startBehindProxy(): Promise<Silenceable> {
     await self.gate;
     return PASS;
   };
-  const dispatcher = await start(run, { db: own, slots: 6, clock, beatMs: BEAT_MS });
+  const dispatcher = await start(run, { db: own, slots: 6, clock, leaseMs: 60_000, beatMs: BEAT_MS });
   const self: Silenceable = { dispatcher, proxy };
   return self;
 }

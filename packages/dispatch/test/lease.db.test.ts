@@ -56,6 +56,19 @@ async function lockWaiters(): Promise<number> {
   return rows.length;
 }
 
+/**
+ * A dispatcher that may judge others at once. Its beats are long: what is late by one of them, because the machine is
+ * slow, is taken for trouble, or for a leap of the database's clock, and nobody would be judged.
+ */
+async function startJudge(run: Parameters<typeof start>[0], options: Parameters<typeof start>[1] = {}) {
+  const beatMs = 5_000;
+  let aheadMs = 0;
+  const clock = { ...systemClock, now: () => systemClock.now() + aheadMs };
+  const judge = await start(run, { clock, beatMs, leaseMs: 60_000, ...options });
+  aheadMs = 2 * beatMs;
+  return judge;
+}
+
 test('a dispatcher whose heart stopped loses its claims; another runs them as attempt 2; the first cannot complete', async () => {
   const { db } = database;
   await enqueue(db, ['a'], 1);
@@ -78,7 +91,7 @@ test('a dispatcher whose heart stopped loses its claims; another runs them as at
     .set({ heartbeat_at: new Date(0) })
     .where('dispatcher_id', '=', firstId)
     .execute();
-  const second = await start(({ attempt }) =>
+  const second = await startJudge(({ attempt }) =>
     Promise.resolve({ status: 'done', outcome: 'pass', reason: `by the second, attempt ${attempt}` }),
   );
   await until('the second has completed it', () => second.stats.completed === 1);
@@ -147,7 +160,7 @@ test('a live heartbeat protects a claim, however long it runs', async () => {
     .updateTable('effect_claim')
     .set({ claimed_at: new Date(0) })
     .execute();
-  const second = await start(() => Promise.resolve(PASS), { pollMs: 20 });
+  const second = await startJudge(() => Promise.resolve(PASS), { pollMs: 20 });
   await until('the second judges', () => second.of('stale_requeued').length > 0);
   expect(second.of('stale_requeued')).toEqual([{ name: 'stale_requeued', count: 1 }]);
   await second.idle();
@@ -173,7 +186,7 @@ test('a dispatcher that has just started judges nobody: after an outage it may c
       repos.push(repoId);
       return Promise.resolve(PASS);
     },
-    { clock, beatMs, leaseMs: 2 * beatMs },
+    { clock, beatMs, leaseMs: 4 * beatMs },
   );
   // Begun at the end of its first round, in which it would have judged.
   await until('that is over', () => fresh.of('partitions_maintained').length > 0);
@@ -183,6 +196,42 @@ test('a dispatcher that has just started judges nobody: after an outage it may c
   await until('it has taken the claims of the one that never came back', () => fresh.stats.completed === 1);
   expect(repos).toEqual(['dead']);
   expect(await claimants()).toEqual([late]);
+});
+
+test('one that stood still itself judges nobody until it has beaten for a while', async () => {
+  const beatMs = 60_000;
+  let now = 0;
+  let beats = 0;
+  let beatNow = (): void => undefined;
+  const lease = new Lease({
+    db: database.db,
+    heartbeatDb: database.db,
+    clock: {
+      now: () => now,
+      sleep: (ms, signal) =>
+        new Promise((resolve) => {
+          signal?.addEventListener('abort', () => resolve());
+          if (ms !== beatMs) return;
+          beats += 1;
+          beatNow = resolve;
+        }),
+    },
+    terms: { slots: 1, leaseMs: 4 * beatMs, beatMs },
+    emit: () => undefined,
+    onLost: () => undefined,
+    onRegistered: () => undefined,
+  });
+  await lease.begin();
+  now += 2 * beatMs + 1;
+  expect(lease.isSettled).toBe(true);
+  now += 2 * beatMs;
+  expect(lease.isSettled).toBe(false);
+  beatNow();
+  await until('it has beaten', () => beats === 2);
+  expect(lease.isSettled).toBe(false);
+  now += 2 * beatMs + 1;
+  expect(lease.isSettled).toBe(true);
+  await lease.end();
 });
 
 test('claims whose answer was lost are handed back', async () => {
