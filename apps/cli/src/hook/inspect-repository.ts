@@ -21,26 +21,28 @@ export interface DiskRefs {
   readonly refs: ReadonlyMap<string, string>;
 }
 
+/** Answered in this order, each on a line of its own; a path may have line breaks in it. */
+const ABOUT = ['--is-bare-repository', '--show-object-format', '--git-path', 'hooks'];
+
 /** Finds a bare repository by its path. */
 export async function findRepository(terminal: Terminal, path: string): Promise<BareRepository> {
   const folder = await findFolder(terminal, path);
   const git = createGit(folder, terminal.env);
-  const ask = (...args: string[]): Promise<string> => git.must(['--git-dir', folder, ...args]);
-  const { code, stdout } = await git.run(['--git-dir', folder, 'rev-parse', '--is-bare-repository']);
+  const { code, stdout } = await git.run(['--git-dir', folder, 'rev-parse', ...ABOUT]);
+  const [isBare, format, ...hooksPath] = stdout.toString('utf8').replace(/\n$/, '').split('\n');
   if (code !== 0) {
     throw new CommandError(
       `expected the folder of a bare repository, got ${folder}, in which git finds none`,
       'Name the folder that has HEAD, objects and refs in it; a clone to work in is adopted where it was cloned from.',
     );
   }
-  if (stdout.toString('utf8').trim() !== 'true') {
+  if (isBare !== 'true') {
     throw new CommandError(
       `expected a bare repository, got one with a work tree: ${folder}`,
       'Name a repository that git init --bare or git clone --bare made.',
     );
   }
-  const format = await ask('rev-parse', '--show-object-format');
-  const hooks = resolve(folder, await ask('rev-parse', '--git-path', 'hooks'));
+  const hooks = resolve(folder, hooksPath.join('\n'));
   return {
     folder,
     git,

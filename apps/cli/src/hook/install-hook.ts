@@ -10,6 +10,7 @@ import {
 import { isServedName, SERVED_NAME } from '@sluice/effect-spec';
 import { readRepo } from '@sluice/ref-store';
 import { CommandError } from '../command-error.ts';
+import { Progress } from '../progress.ts';
 import { assertRepoId } from '../repo-commands.ts';
 import { PROJECT_ROOT } from '../settings.ts';
 import type { Terminal } from '../terminal.ts';
@@ -31,7 +32,25 @@ export interface InstallOptions {
 
 /** `sluice hook install`: takes the pushes to a bare repository over. Again: brings its hooks and settings up to date. */
 export async function installHook(terminal: Terminal, path: string, options: InstallOptions): Promise<void> {
+  const progress = new Progress(terminal);
+  try {
+    const lines = await install(terminal, path, { ...options, progress });
+    progress.clear();
+    terminal.stdout.write(lines.join(''));
+  } finally {
+    progress.clear();
+  }
+}
+
+/** Returns what was done, for people. Says how far it is: of many refs, each of the longer steps takes a while. */
+async function install(
+  terminal: Terminal,
+  path: string,
+  { progress, ...options }: InstallOptions & { progress: Progress },
+): Promise<string[]> {
   const { repo: repoId, admin: admins = [] } = options;
+  const lines: string[] = [];
+  progress.show(`looking at the refs of ${path}`);
   assertRepoId(repoId);
   const repository = await findRepository(terminal, path);
   const { folder, objectFormat } = repository;
@@ -56,8 +75,10 @@ export async function installHook(terminal: Terminal, path: string, options: Ins
   const settings = await readSettings({ ...terminal.env, ...Object.fromEntries(shared) });
   const place = { dataDir: settings.dataDir, repoId, objectFormat, folder };
   await assertPlaceIsFree(place);
+  progress.show('waiting for the database');
   await using adopted = await openAdopted({ repoId, folder }, settings, createHookLog(folder));
 
+  progress.show(`taking the refs of ${path} over`);
   await writeHookFiles(repository, {
     program: join(PROJECT_ROOT, 'apps/cli/bin/sluice'),
     settings: [...shared, ...(admins.length === 0 ? [] : ([['SLUICE_ADMINS', admins.join(',')]] as const))],
@@ -70,20 +91,22 @@ export async function installHook(terminal: Terminal, path: string, options: Ins
     const isKnown = former !== null && state !== undefined && state.opSeq > 0n;
     if (!isKnown || options.replace === true) {
       const imported = await adopt(repository, adopted, { mayReplace: options.replace === true });
-      terminal.stdout.write(describe(imported, { folder, repoId }));
+      lines.push(describe(imported, { folder, repoId }));
     }
     await markAdopted(repository, repoId);
-    terminal.stdout.write(await sync(repository, adopted));
+    progress.show(`writing the refs of ${path}`);
+    lines.push(await sync(repository, adopted));
     await linkToPlace(place);
   } catch (error) {
     if (former === null) await removeHookFiles(repository);
     throw error;
   }
-  terminal.stdout.write(
+  lines.push(
     admins.length === 0
       ? 'whoever may push there may define effects as well; --admin <name> would leave that to those named\n'
       : `${admins.join(', ')} may define effects\n`,
   );
+  return lines;
 }
 
 async function adopt(

@@ -236,6 +236,24 @@ test('without its parts an adopted repository takes no push', async () => {
   expect((await push(['origin', 'main'])).code).toBe(0);
 });
 
+test('an installation says how far it is on a terminal, and leaves nothing of that there', async () => {
+  const { bare, repoId } = await adopted.begin();
+  const install = ['hook', 'install', bare.folder, '--repo', repoId];
+  const { code, stdout, stderr } = await adopted.cli(install, {}, { isTTY: true });
+  expect(code).toBe(0);
+  expect(stderr.split('\r\u001b[K')).toEqual([
+    '',
+    `looking at the refs of ${bare.folder}`,
+    'waiting for the database',
+    `taking the refs of ${bare.folder} over`,
+    `writing the refs of ${bare.folder}`,
+    '',
+  ]);
+  expect(stdout).toMatch(/^\S+ is adopted\/r\d+: it has no refs yet\n/);
+  const refused = await adopted.cli([...install, '--replace'], { SLUICE_POOLER: 'none' }, { isTTY: true });
+  expect(refused.stderr).toMatch(/\r\u001b\[Ksluice: [^\r]+\n {2}next: [^\r]+\n$/);
+});
+
 test('the settings are for the owner alone', async () => {
   const { bare, install } = await adopted.begin();
   await install();

@@ -43,7 +43,11 @@ export interface AdoptionFixture {
   readonly database: TestDatabase;
   readonly folder: string;
   begin(options?: { objectFormat?: 'sha1' | 'sha256' }): Promise<Scene>;
-  cli(args: readonly string[], env?: Record<string, string>): Promise<CliResult>;
+  cli(
+    args: readonly string[],
+    env?: Record<string, string>,
+    options?: { isTTY?: boolean },
+  ): Promise<CliResult>;
 }
 
 /** A database per file, a folder per test, repositories by name. */
@@ -63,8 +67,8 @@ export function useAdopted(): AdoptionFixture {
     SLUICE_DATA_DIR: data!.path,
     SLUICE_DATABASE_WAIT_MS: '2000',
   });
-  const cli = (args: readonly string[], more: Record<string, string> = {}): Promise<CliResult> =>
-    runCli(args, { env: { ...env(), ...more } });
+  const cli: AdoptionFixture['cli'] = (args, more = {}, options = {}) =>
+    runCli(args, { env: { ...env(), ...more }, ...options });
 
   return {
     database,
