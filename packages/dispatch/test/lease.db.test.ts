@@ -331,7 +331,13 @@ test('it beats again after a silence, although nothing that was sent in it is ev
   const dispatcher = await start(run, { db: own, heartbeatDb, beatMs: 200 });
   await until('it runs', () => dispatcher.stats.running === 1);
   const beat = async () =>
-    (await db.selectFrom('dispatcher').select('heartbeat_at').executeTakeFirstOrThrow()).heartbeat_at;
+    (
+      await db
+        .selectFrom('dispatcher')
+        .select('heartbeat_at')
+        .where('dispatcher_id', '=', dispatcher.dispatcherId)
+        .executeTakeFirstOrThrow()
+    ).heartbeat_at;
   forgetful.freeze();
   // As many as may be under way, and one more.
   await until('it notices', () => dispatcher.of('heartbeat_failed').length > 2);
