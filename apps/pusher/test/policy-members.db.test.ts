@@ -87,7 +87,7 @@ test('the token and the member both have to be let in, for every ref', async () 
     worker,
     ['--signed', 'main:refs/builds/1'],
     {
-      'refs/builds/1': 'the push is signed with a key of gone, who was revoked',
+      'refs/builds/1': 'the push is signed with a key of gone, who was revoked; sign with another',
     },
     signed('gone'),
   );

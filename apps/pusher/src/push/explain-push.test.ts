@@ -30,10 +30,10 @@ test('every effect is named with what became of it and why', () => {
     'push p1',
     'effect 7 ci for refs/heads/a: queued',
     'effect 5 ci for refs/heads/b: already there, the same definition ran or waits for the same commit',
-    'effect 8 ci for refs/heads/c: skipped: queue full',
+    'effect 8 ci for refs/heads/c: skipped: queue full; when others are done, or after sluice repo set r --max-queued <n>, sluice rerun 8 runs it after all',
     'effect 3 superseded by 7',
-    'effect 9 ci for refs/heads/d: skipped: more than 3',
-    'and 2 more effects skipped without a record of each',
+    'effect 9 ci for refs/heads/d: skipped: more than 3; sluice rerun 9 runs it after all',
+    'and 2 more effects skipped without a record of each; push fewer refs at once',
     'no effect ci for refs/tags/t: matches none of refs/heads/*',
     'no effect old: effect.yaml:1:1: expected a mapping',
   ]);

@@ -21,7 +21,7 @@ export function explainPush(story: PushStory): string[] {
   const lines = [`push ${story.pushId}`];
   lines.push(
     ...bounded(
-      plan.enqueue.map(({ ref, effect }, index) => enqueuedLine(effect.name, ref, enqueued[index]!)),
+      plan.enqueue.map(({ ref, effect }, index) => enqueuedLine(effect, ref, enqueued[index]!)),
       (more) => `and ${more} more effects`,
     ),
     ...bounded(
@@ -32,7 +32,8 @@ export function explainPush(story: PushStory): string[] {
     ).map((line) => (typeof line === 'string' ? line : `effect ${line.old} superseded by ${line.by}`)),
     ...bounded(
       plan.skip.map(
-        ({ ref, name, reason }, index) => `effect ${skipped[index]} ${name} for ${ref}: skipped: ${reason}`,
+        ({ ref, name, reason }, index) =>
+          `effect ${skipped[index]} ${name} for ${ref}: skipped: ${reason}; ${runAfterAll(skipped[index]!)}`,
       ),
       (more) => `and ${more} more effects skipped`,
     ),
@@ -46,16 +47,29 @@ export function explainPush(story: PushStory): string[] {
   return lines;
 }
 
-function enqueuedLine(name: string, ref: string, one: Enqueued): string {
+function enqueuedLine(
+  { name, repoId }: EffectPlan['enqueue'][number]['effect'],
+  ref: string,
+  one: Enqueued,
+): string {
   const about = `effect ${one.effectId} ${name} for ${ref}`;
   if (one.status === 'queued') return `${about}: queued`;
-  if (one.status === 'skipped') return `${about}: skipped: ${one.reason}`;
+  // What the queue refuses, it refuses for max_queued.
+  if (one.status === 'skipped')
+    return `${about}: skipped: ${one.reason}; when others are done, or after sluice repo set ${repoId} --max-queued <n>, ${runAfterAll(one.effectId)}`;
   return `${about}: already there, the same definition ran or waits for the same commit`;
+}
+
+/** For whoever has the server's database; who only pushes asks them. */
+function runAfterAll(effectId: bigint): string {
+  return `sluice rerun ${effectId} runs it after all`;
 }
 
 function unrecordedLines({ skip, skipCount }: EffectPlan): string[] {
   const unrecorded = skipCount - skip.length;
-  return unrecorded === 0 ? [] : [`and ${unrecorded} more effects skipped without a record of each`];
+  return unrecorded === 0
+    ? []
+    : [`and ${unrecorded} more effects skipped without a record of each; push fewer refs at once`];
 }
 
 function unmatchedLines({ unmatched, unmatchedCount }: EffectPlan): string[] {

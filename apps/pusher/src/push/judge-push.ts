@@ -105,8 +105,11 @@ function faultOf({ members, problem }: Governance): string | null {
 /** Whose key it is, or why it counts for nothing. */
 function signerOf(members: ReadonlyMap<string, Member>, key: string): KeyOwner | string {
   const owner = ownerOfKey(members, key);
-  if (owner === undefined) return 'the push is signed with a key of nobody who is a member here';
-  return owner.member.revoked ? `the push is signed with a key of ${owner.name}, who was revoked` : owner;
+  if (owner === undefined)
+    return 'the push is signed with a key of nobody who is a member here; an admin adds it with sluice member add';
+  return owner.member.revoked
+    ? `the push is signed with a key of ${owner.name}, who was revoked; sign with another`
+    : owner;
 }
 
 const NAME_OF_ROLE: Readonly<Record<Role, string>> = {
