@@ -1,3 +1,4 @@
+import { join } from 'node:path';
 import { commitFileAt } from '@sluice/testkit';
 import { expect, test } from 'vitest';
 import { useRemote } from './use-remote.ts';
@@ -106,4 +107,25 @@ test('with members it is signed, and what another admin changes meanwhile is nev
     /^sluice: the policy was changed on origin by someone else meanwhile\n {2}next: Look at it with sluice policy show, then run it again\.\n$/,
   );
   expect((await remote.refs())[CONFIG]).toBe(after);
+});
+
+test.each([
+  ['no admin can sign', (key: string) => `role: admin\nkeys: [${key.slice(0, key.lastIndexOf(' ') - 4)}]\n`],
+  ['a member cannot be read', () => 'role: owner\nkeys: []\n'],
+])('where %s, no signature is asked for: an admin of the server repairs it unsigned', async (_, member) => {
+  // On a server that takes anything: one of ours would not take such a member any more.
+  const bare = join(remote.folder, 'bare.git');
+  await remote.clone(['init', '--quiet', '--bare', bare]);
+  const ref = 'refs/meta/members/ada';
+  await commitFileAt(remote.clone, ref, 'member.yaml', member(remote.key('ada').publicKey));
+  await remote.clone(['push', '--quiet', bare, ref]);
+  const set = ['policy', 'set', 'refs/heads/main', '--force', 'no', '--remote', bare];
+  expect(await cli(...set)).toMatchObject({
+    code: 0,
+    stderr: '',
+    stdout: expect.stringContaining('changed the policy of '),
+  });
+  expect(await remote.clone(['--git-dir', bare, 'show', `${CONFIG}:policy.yaml`])).toBe(
+    'rules:\n  refs/heads/main: { force: false }',
+  );
 });

@@ -1,6 +1,5 @@
 import {
   editMember,
-  hasSigningAdmin,
   isEffectName,
   MEMBER_FILE,
   MEMBER_PREFIX,
@@ -18,6 +17,7 @@ import { shownRemote } from '../without-credentials.ts';
 import { assertAdminRemains, assertKeyIsFree } from './member-rules.ts';
 import { publicKeyLine, readPublicKey, readPublicKeyFile } from './public-key.ts';
 import {
+  asksForSignatures,
   listGoverningRefs,
   readMembers,
   readPolicy,
@@ -150,9 +150,7 @@ async function pushChange(
   }
   assertAdminRemains(members, { name, member: parsed.member }, remote);
   const ref = `${MEMBER_PREFIX}${name}`;
-  // An admin of the server may repair members of whom no admin can sign any more, and has no key that counts.
-  const asksForSignatures = hasSigningAdmin(new Map(members.map((one) => [one.name, one.member])));
-  const options = await signingOptions(git, { policy, asksForSignatures }, ref);
+  const options = await signingOptions(git, { policy, asksForSignatures: asksForSignatures(members) }, ref);
   const commit = await buildFileCommit(git, terminal.env, {
     file: MEMBER_FILE,
     text,

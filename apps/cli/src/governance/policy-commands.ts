@@ -14,7 +14,7 @@ import type { Terminal } from '../terminal.ts';
 import { shownRemote } from '../without-credentials.ts';
 import { describeChange, describeRules } from './describe-policy.ts';
 import { NO_MEMBERS_YET } from './policy-show-command.ts';
-import { listGoverningRefs, readPolicy } from './remote-governance.ts';
+import { asksForSignatures, listGoverningRefs, readMembers, readPolicy } from './remote-governance.ts';
 import { signingOptions } from './sign-push.ts';
 
 /** `sluice policy set`: changes what the rule for a pattern says, and nothing else. */
@@ -61,10 +61,9 @@ async function changePolicy(
     );
     return;
   }
-  const hasMembers = refs.members.length > 0;
   const options = await signingOptions(
     git,
-    { policy: before.policy, asksForSignatures: hasMembers },
+    { policy: before.policy, asksForSignatures: asksForSignatures(await readMembers(git, remote, refs)) },
     CONFIG_REF,
   );
   const to = await buildFileCommit(git, terminal.env, {
@@ -78,7 +77,7 @@ async function changePolicy(
   terminal.stdout.write(
     `changed the policy of ${shownRemote(remote)} (${to.slice(0, 12)})\n\n${describeChange(pattern, before.policy, policy)}\n${describeRules(policy)}`,
   );
-  if (!hasMembers) terminal.stdout.write(NO_MEMBERS_YET);
+  if (refs.members.length === 0) terminal.stdout.write(NO_MEMBERS_YET);
 }
 
 function parseOrRefuse(text: string): Policy {

@@ -2,6 +2,7 @@ import {
   CONFIG_REF,
   createPolicy,
   describeProblems,
+  hasSigningAdmin,
   MEMBER_FILE,
   MEMBER_PREFIX,
   parseMember,
@@ -84,4 +85,13 @@ export async function readMembers(
     if ('member' in parsed) return { ref, oid, name, text, member: parsed.member };
     return { ref, name, problem: describeProblems(MEMBER_FILE, parsed.problems) };
   });
+}
+
+/**
+ * Whether the server asks for signatures where the policy has them required. Where no admin can sign, or a member cannot
+ * be read, it lets an admin of the server repair that, who has no key that counts.
+ */
+export function asksForSignatures(members: readonly (RemoteMember | BrokenMember)[]): boolean {
+  const known = members.flatMap((one) => ('problem' in one ? [] : [[one.name, one.member] as const]));
+  return known.length === members.length && hasSigningAdmin(new Map(known));
 }
