@@ -7,6 +7,7 @@ import {
   type WaitingEffect,
   type WaitReason,
 } from '@sluice/queue-core/dispatcher';
+import { formatInstant } from './format-instant.ts';
 import { table } from './terminal.ts';
 
 /** What `sluice queue` shows. */
@@ -23,6 +24,9 @@ export function formatQueue({ repos, totals, running, waiting, finished }: Queue
   const sections: string[] = [];
   if (totals.globalCap !== null) {
     sections.push(`${totals.running} run in all, the global cap is ${totals.globalCap}\n`);
+  }
+  if ([repos, running, waiting, finished].every((rows) => rows.length === 0)) {
+    sections.push('nothing is queued and nothing has finished\n');
   }
   if (repos.length > 0) {
     const rows = repos.map((repo) => [
@@ -66,11 +70,11 @@ export function formatQueue({ repos, totals, running, waiting, finished }: Queue
       effect.name,
       effect.outcome ?? effect.state,
       formatInstant(effect.finishedAt),
-      shorten(effect.reason ?? ''),
+      formatReason(effect),
     ]);
     sections.push(table(['FINISHED', 'REPOSITORY', 'NAME', 'HOW', 'AT', 'REASON'], rows));
   }
-  return sections.length === 0 ? 'nothing is queued and nothing has finished\n' : sections.join('\n');
+  return sections.join('\n');
 }
 
 const HEADING = ['REPOSITORY', 'RUN', 'WAIT', 'LATER', 'CAP', 'WEIGHT', 'SHARE', 'ENTITLED', 'OLDEST', ''];
@@ -114,9 +118,16 @@ export function formatWaitReason(reason: WaitReason, repoId: string): string {
   }
 }
 
-function formatInstant(instant: Date): string {
-  return `${instant.toISOString().slice(0, 19).replace('T', ' ')}Z`;
+/** Why an effect came to nothing, with what to do where a person can do something. */
+export function formatReason({ effectId, repoId, state, reason }: WithReason): string {
+  if (state !== 'skipped' || reason !== QUEUE_FULL) return shorten(reason ?? '');
+  return `${reason} (sluice repo set ${repoId} --max-queued, then sluice rerun ${effectId})`;
 }
+
+type WithReason = Pick<FinishedEffect, 'effectId' | 'repoId' | 'reason'> & { readonly state: string };
+
+/** As the queue says it of an effect that came when `max_queued` others waited. */
+const QUEUE_FULL = 'queue full';
 
 function formatAge(ms: number): string {
   const seconds = Math.floor(ms / 1000);

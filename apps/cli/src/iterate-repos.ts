@@ -18,7 +18,7 @@ export async function* iterateRepos(
     if (found === undefined) {
       throw new CommandError(
         `there is no repository called ${only.slice(0, 200)}`,
-        'A push to it makes it known.',
+        'sluice repo list shows the ones there are; a push makes another.',
       );
     }
     yield only;

@@ -1,6 +1,7 @@
 import { assertStorable } from '@sluice/db';
 import { readServerKeys, retireServerKey } from '@sluice/ref-store';
 import { CommandError } from './command-error.ts';
+import { formatInstant } from './format-instant.ts';
 import { table, type Terminal } from './terminal.ts';
 import { withDatabase } from './with-database.ts';
 
@@ -9,8 +10,8 @@ export async function showKeys(terminal: Terminal): Promise<void> {
   const keys = await withDatabase(terminal, (db) => readServerKeys(db));
   const rows = keys.map((key) => [
     key.fingerprint,
-    key.registeredAt.toISOString(),
-    key.retiredAt === null ? 'in use' : key.retiredAt.toISOString(),
+    formatInstant(key.registeredAt),
+    key.retiredAt === null ? 'in use' : formatInstant(key.retiredAt),
     key.publicKey,
   ]);
   terminal.stdout.write(

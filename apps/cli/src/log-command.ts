@@ -1,9 +1,9 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { DB } from '@sluice/db';
-import { effectId, readLog, type EffectId, type FoundEffect } from '@sluice/queue-core/dispatcher';
+import { readLog, type EffectId } from '@sluice/queue-core/dispatcher';
 import type { Kysely } from 'kysely';
-import { findNamedEffect } from './find-named-effect.ts';
-import { formatWaitReason } from './format-queue.ts';
+import { findNamedEffect, readEffectId } from './find-named-effect.ts';
+import { formatStanding } from './format-standing.ts';
 import { LogPrinter } from './log-printer.ts';
 import { printableLine, type Terminal } from './terminal.ts';
 import { withDatabase } from './with-database.ts';
@@ -17,13 +17,13 @@ type Cursor = { claimNumber: bigint; seq: number } | undefined;
  * it has finished.
  */
 export async function showLog(terminal: Terminal, id: string, { follow }: { follow?: true }): Promise<void> {
-  const wanted = effectId(id);
+  const wanted = readEffectId(id);
   const printer = new LogPrinter(terminal.stdout);
   const effect = await withDatabase(terminal, async (db) => {
     let cursor: Cursor;
     for (;;) {
       // Looked up before its output is read: of an effect that had finished by then, all output is there.
-      const found = await findNamedEffect(terminal, db, id);
+      const found = await findNamedEffect(terminal, db, wanted);
       cursor = await printNew(db, wanted, cursor, printer);
       if (follow !== true || found.finishedAt !== null || terminal.signal.aborted) return found;
       await delay(FOLLOW_EVERY_MS, undefined, { signal: terminal.signal }).catch(() => {});
@@ -31,7 +31,7 @@ export async function showLog(terminal: Terminal, id: string, { follow }: { foll
   });
   printer.end();
   terminal.stderr.write(
-    `effect ${wanted}, ${printableLine(`${effect.name} of ${effect.repoId}: ${standing(effect)}`)}\n`,
+    `effect ${wanted}, ${printableLine(`${effect.name} of ${effect.repoId}: ${formatStanding(effect)}`)}\n`,
   );
 }
 
@@ -49,10 +49,4 @@ async function printNew(
     if (last === undefined) return cursor;
     cursor = { claimNumber: last.claimNumber, seq: last.seq };
   }
-}
-
-function standing(effect: FoundEffect): string {
-  if (effect.waitsFor !== null) return `waits for ${formatWaitReason(effect.waitsFor, effect.repoId)}`;
-  if (effect.finishedAt === null) return `runs, attempt ${effect.attempts} of ${effect.maxAttempts}`;
-  return `${effect.outcome ?? effect.state}${effect.reason === null ? '' : ` (${effect.reason})`}`;
 }

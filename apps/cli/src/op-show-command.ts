@@ -10,8 +10,10 @@ import {
   type LoggedPush,
   type RegisteredKey,
 } from '@sluice/ref-store';
+import { RESULT_PREFIX } from '@sluice/effect-spec';
 import type { Kysely } from 'kysely';
 import { CommandError } from './command-error.ts';
+import { formatInstant } from './format-instant.ts';
 import { printableLine, table, writeStored, type Terminal } from './terminal.ts';
 import { withDatabase } from './with-database.ts';
 
@@ -91,8 +93,8 @@ async function describe(repoId: string, push: LoggedPush, keys: readonly Registe
     ['repository', repoId],
     ['number', String(push.seq)],
     ['before it', push.parent ?? 'none'],
-    ['pushed by', push.signer ?? 'not known: no account, no signature'],
-    ['at', push.createdAt.toISOString()],
+    ['pushed by', describePusher(push)],
+    ['at', formatInstant(push.createdAt)],
     ...(push.certOid === null ? [] : [['certificate', push.certOid] as [string, string]]),
     ...pushOptions.map((option): [string, string] => ['push option', option]),
     ...(noEffects === null ? [] : [['no effects', noEffects] as [string, string]]),
@@ -104,6 +106,14 @@ async function describe(repoId: string, push: LoggedPush, keys: readonly Registe
     '\n',
     table(['REF', 'BEFORE', 'AFTER'], edits),
   ].join('');
+}
+
+/** Result refs are open to nobody but a dispatcher that holds the claim, whether it showed a token or not. */
+function describePusher({ signer, edits }: LoggedPush): string {
+  const isResult =
+    edits.length > 0 && edits.every(({ name, newOid }) => name.startsWith(RESULT_PREFIX) && newOid !== null);
+  if (!isResult) return signer ?? 'not known: no account, no signature';
+  return `${signer ?? 'a dispatcher'}, with the result of an effect`;
 }
 
 async function judge({ pushId, body }: LoggedPush, keys: readonly RegisteredKey[]): Promise<string> {

@@ -2,8 +2,9 @@ import { assertStorable, type DB } from '@sluice/db';
 import { readRepo } from '@sluice/ref-store';
 import { sql, type Kysely } from 'kysely';
 import { CommandError } from './command-error.ts';
+import { formatInstant } from './format-instant.ts';
 import { ObjectStore } from './object-store.ts';
-import { formatBytes, formatInstant } from './repo-list-command.ts';
+import { formatBytes } from './repo-list-command.ts';
 import { printableLine, type Terminal } from './terminal.ts';
 import { withDatabase } from './with-database.ts';
 
@@ -25,7 +26,7 @@ export async function showRepo(terminal: Terminal, repoId: string): Promise<void
   if (text === undefined) {
     throw new CommandError(
       `there is no repository called ${repoId}`,
-      'Push to it, or set its limits with sluice repo set; either makes it known.',
+      'sluice repo list shows the ones there are; a push makes another, and so does sluice repo set.',
     );
   }
   terminal.stdout.write(text);
@@ -81,7 +82,7 @@ async function describeRepo(db: Kysely<DB>, repoId: string): Promise<string | un
     ['cap', repo.cap === null ? "the dispatcher's default" : String(repo.cap)],
     ['weight', String(repo.weight)],
     ['max queued', repo.max_queued === null ? 'no limit' : String(repo.max_queued)],
-    ['paused', repo.paused_at === null ? 'no' : `since ${repo.paused_at.toISOString()}`],
+    ['paused', repo.paused_at === null ? 'no' : `since ${formatInstant(repo.paused_at)}`],
     ['objects', repo.object_format],
     ['head', repo.head_ref],
     ['pushes', String(repo.op_seq)],

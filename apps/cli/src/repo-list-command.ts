@@ -1,4 +1,5 @@
 import type { ObjectFormat } from '@sluice/ref-store';
+import { formatInstant } from './format-instant.ts';
 import { ObjectStore, type DiskUse } from './object-store.ts';
 import { table, type Terminal } from './terminal.ts';
 import { withDatabase } from './with-database.ts';
@@ -24,7 +25,12 @@ export async function listRepos(
   const rows: string[][] = [];
   for (const { repo_id, object_format, op_seq, created_at } of repos.slice(0, limit)) {
     const use = await store.diskUse({ repoId: repo_id, objectFormat: object_format as ObjectFormat });
-    rows.push([repo_id, String(op_seq), formatInstant(created_at), ...describeUse(use)]);
+    rows.push([
+      repo_id,
+      String(op_seq),
+      created_at === null ? '' : formatInstant(created_at),
+      ...describeUse(use),
+    ]);
   }
   terminal.stdout.write(rows.length === 0 ? 'there are no repositories\n' : table(HEADING, rows));
   if (repos.length > limit) {
@@ -34,11 +40,11 @@ export async function listRepos(
 
 function describeUse(use: DiskUse | null): string[] {
   if (use === null) return ['', '', ''];
-  return [String(use.packs), formatBytes(use.bytes), formatInstant(use.maintainedAt)];
-}
-
-export function formatInstant(instant: Date | null): string {
-  return instant === null ? '' : `${instant.toISOString().slice(0, 19).replace('T', ' ')}Z`;
+  return [
+    String(use.packs),
+    formatBytes(use.bytes),
+    use.maintainedAt === null ? '' : formatInstant(use.maintainedAt),
+  ];
 }
 
 const UNITS = ['B', 'kB', 'MB', 'GB', 'TB'];

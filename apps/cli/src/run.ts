@@ -3,6 +3,7 @@ import { Command, CommanderError, InvalidArgumentError, Option } from 'commander
 import { addAuditCommands } from './audit-commands.ts';
 import { explain } from './command-error.ts';
 import { addEffect, listEffects, removeEffect, showEffect } from './effect-commands.ts';
+import { explainUsage } from './explain-usage.ts';
 import { addMemberCommands, addPolicyCommands } from './governance/governance-commands.ts';
 import { addHookCommands } from './hook/hook-commands.ts';
 import { showLog } from './log-command.ts';
@@ -17,6 +18,7 @@ import { listRepos } from './repo-list-command.ts';
 import { cancelEffect, rerun } from './steer-commands.ts';
 import type { Terminal } from './terminal.ts';
 import { newToken, showTokens, withdrawToken } from './token-commands.ts';
+import { readVersion } from './version.ts';
 
 const FAILED = 1;
 const USED_WRONGLY = 2;
@@ -37,28 +39,34 @@ export async function run(args: readonly string[], terminal: Terminal): Promise<
 function createProgram(terminal: Terminal): Command {
   const program = new Command('sluice')
     .description('Effects of git pushes: define them, see why they wait, read what they wrote.')
+    .version(`sluice ${readVersion()}`, '-V, --version', 'show which version this is')
     .addHelpText(
       'after',
-      '\neffect, member and policy need git and a remote; the others need DATABASE_URL, or a running npm start.',
+      '\nAfter a push, sluice queue shows what became of its effects, and sluice log <effect> what one of them wrote.' +
+        '\neffect, member and policy need git and a remote; the others need DATABASE_URL, or a running npm start.',
     )
     .exitOverride()
     .configureOutput({
       writeOut: (text) => terminal.stdout.write(text),
       writeErr: (text) => terminal.stderr.write(text),
     });
+  program.commandsGroup('What a repository runs, and who may push what:');
   addEffectCommands(program, terminal);
   addMemberCommands(program, terminal);
   addPolicyCommands(program, terminal);
+  program.commandsGroup('Effects:');
   addQueueCommands(program, terminal);
+  program.commandsGroup('Running it for others:');
   addRepoCommands(program, terminal);
   addLimitCommands(program, terminal);
-  addAuditCommands(program, terminal);
   addTokenCommands(program, terminal);
   addHookCommands(program, terminal);
   program
     .command('migrate')
     .description("bring the database to this version's schema")
     .action(() => migrateDatabase(terminal));
+  program.commandsGroup('What happened, checked and brought back:');
+  addAuditCommands(program, terminal);
   sayWhatHelps(program, 'sluice');
   return program;
 }
@@ -67,13 +75,7 @@ function createProgram(terminal: Terminal): Command {
 function sayWhatHelps(command: Command, path: string): void {
   command.configureOutput({
     ...command.configureOutput(),
-    outputError: (text, write) => {
-      const what = text
-        .replace(/^error: /, '')
-        .trim()
-        .replaceAll('\n', ' ');
-      write(`sluice: ${what}\n  next: see ${path} --help\n`);
-    },
+    outputError: (text, write) => write(explainUsage(text, path)),
   });
   for (const sub of command.commands) sayWhatHelps(sub, `${path} ${sub.name()}`);
 }

@@ -1,5 +1,13 @@
-import { createToken, hasScope, listTokens, revokeToken, type NewToken } from '@sluice/access';
+import {
+  createToken,
+  hasScope,
+  listTokens,
+  revokeToken,
+  type ListedToken,
+  type NewToken,
+} from '@sluice/access';
 import { CommandError } from './command-error.ts';
+import { formatInstant } from './format-instant.ts';
 import { table, type Terminal } from './terminal.ts';
 import { withDatabase } from './with-database.ts';
 
@@ -9,7 +17,7 @@ export async function newToken(
   wanted: NewToken & { reposMax: number | null },
 ): Promise<void> {
   const { token, tokenId, expiresAt } = await withDatabase(terminal, (db) => createToken(db, wanted));
-  const until = expiresAt === null ? 'does not expire' : `expires on ${formatDay(expiresAt)}`;
+  const until = expiresAt === null ? 'does not expire' : `expires ${formatInstant(expiresAt)}`;
   terminal.stderr.write(
     `token ${tokenId} of ${wanted.name} for ${wanted.repoPattern}: ${wanted.scopes.join(', ')}; ${until}\n` +
       'It is shown once and stored nowhere. It is the password; the user name may be anything.\n',
@@ -31,10 +39,10 @@ export async function showTokens(terminal: Terminal, limit: number): Promise<voi
     token.name,
     token.repoPattern,
     token.scopes.join(','),
-    token.reposMax === null ? 'no limit' : String(token.reposMax),
-    formatDay(token.createdAt),
-    token.expiresAt === null ? 'never' : formatDay(token.expiresAt),
-    token.revokedAt === null ? token.standing : `revoked on ${formatDay(token.revokedAt)}`,
+    describeReposMax(token),
+    formatInstant(token.createdAt),
+    token.expiresAt === null ? 'never' : formatInstant(token.expiresAt),
+    token.revokedAt === null ? token.standing : `revoked ${formatInstant(token.revokedAt)}`,
   ]);
   terminal.stdout.write(
     rows.length === 0
@@ -52,6 +60,8 @@ export async function withdrawToken(terminal: Terminal, tokenId: bigint): Promis
   terminal.stdout.write(`token ${tokenId} of ${revoked.name} is revoked\n`);
 }
 
-function formatDay(instant: Date): string {
-  return instant.toISOString().slice(0, 10);
+/** Whoever may not push makes no repositories, whatever the limit says. */
+function describeReposMax({ scopes, reposMax }: ListedToken): string {
+  if (!hasScope(scopes, 'write')) return '-';
+  return reposMax === null ? 'no limit' : String(reposMax);
 }

@@ -274,9 +274,17 @@ describe('sluice effect', () => {
       expect((await cli(...args)).stderr).toContain(`\n  next: see ${path} --help\n`);
   });
 
-  it('says which commands need the database', async () => {
+  it('says which version it is', async () => {
+    expect(await cli('--version')).toMatchObject({
+      code: 0,
+      stdout: expect.stringMatching(/^sluice \d+\.\d+\.\d+\n$/),
+    });
+  });
+
+  it('says which commands need the database, and which show what a push came to', async () => {
     const { code, stdout } = await cli('--help');
     expect(code).toBe(0);
+    expect(stdout).toContain('After a push, sluice queue shows what became of its effects, and sluice log');
     expect(stdout).toContain(
       '\neffect, member and policy need git and a remote; the others need DATABASE_URL',
     );

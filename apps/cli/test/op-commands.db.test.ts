@@ -8,6 +8,7 @@ import {
   lockRepo,
   registerServerKey,
   retireServerKey,
+  type RefEdit,
   type ServerKey,
 } from '@sluice/ref-store';
 import { makeTempFolder, useTempFolder, useTestDatabase } from '@sluice/testkit';
@@ -238,7 +239,7 @@ describe('sluice op show', () => {
       pushOptions: ['ci.skip', 'a\u202eb\u200ec'],
     });
     const { stdout } = await cli('op', 'show', second!.slice(0, 12));
-    expect(stdout.replace(/\d{4}-\d\d-\d\dT[\d:.]+Z/, 'NOW').split('\n')).toEqual([
+    expect(stdout.replace(/\d{4}-\d\d-\d\d \d\d:\d\d:\d\dZ/, 'NOW').split('\n')).toEqual([
       `push         ${second}`,
       'repository   show/api',
       'number       2',
@@ -254,6 +255,28 @@ describe('sluice op show', () => {
       `refs/heads/b1  none    ${oidOf(2)}`,
       '',
     ]);
+  });
+
+  it('names the dispatcher of a result, also of one that showed no token', async () => {
+    const pushedBy = async (
+      signer: string | null,
+      edits: readonly RefEdit[],
+    ): Promise<string | undefined> => {
+      const outcome = await database.db.transaction().execute(async (trx) => {
+        const repo = await lockRepo(trx, { repoId: 'show/result', create: { objectFormat: 'sha1' } });
+        return await commitPush(trx, { repo: repo!, edits, signer, key });
+      });
+      if (outcome.status !== 'committed') throw new Error(outcome.status);
+      const { stdout } = await cli('op', 'show', outcome.pushId);
+      return /^pushed by +(.*)$/m.exec(stdout)?.[1];
+    };
+    const result = `refs/meta/results/build/${oidOf(1)}`;
+    const store = (n: number): RefEdit => ({ name: result, expect: 'any', to: oidOf(n) });
+    expect(await pushedBy(null, [store(2)])).toBe('a dispatcher, with the result of an effect');
+    expect(await pushedBy('token:runner', [store(3)])).toBe('token:runner, with the result of an effect');
+    const branch: RefEdit = { name: 'refs/heads/main', expect: 'any', to: oidOf(4) };
+    expect(await pushedBy('user:ada', [branch, store(4)])).toBe('user:ada');
+    expect(await pushedBy('operator', [{ name: result, expect: oidOf(4), to: null }])).toBe('operator');
   });
 
   it('gives the record as git would have it', async () => {
@@ -289,7 +312,12 @@ describe('sluice key', () => {
   it('lists keys and retires one', async () => {
     const old = await newKey();
     await registerServerKey(database.db, old);
-    expect((await cli('key', 'list')).stdout).toContain(old.publicKey);
+    expect((await cli('key', 'list')).stdout).toMatch(
+      new RegExp(
+        `\\d{4}-\\d\\d-\\d\\d \\d\\d:\\d\\d:\\d\\dZ  in use +${old.publicKey.replaceAll('+', '\\\\+')}$`,
+        'm',
+      ),
+    );
     expect(await cli('key', 'retire', old.fingerprint)).toMatchObject({ code: 0, stderr: '' });
     const line = (await cli('key', 'list')).stdout.split('\n').find((row) => row.startsWith(old.fingerprint));
     expect(line).not.toContain('in use');

@@ -6,7 +6,13 @@ import {
   registerDispatcher,
   unregisterDispatcher,
 } from '@sluice/queue-core/dispatcher';
-import { claimEffects, enqueueEffect, skipEffects, type ClaimedEffect } from '@sluice/queue-core/repo';
+import {
+  claimEffects,
+  enqueueEffect,
+  enqueueEffects,
+  skipEffects,
+  type ClaimedEffect,
+} from '@sluice/queue-core/repo';
 import { useTestDatabase } from '@sluice/testkit';
 import { describe, expect, it } from 'vitest';
 import { runCli } from './run-cli.ts';
@@ -40,7 +46,7 @@ describe('sluice queue', () => {
     const done = await enqueue('q/api', 'lint');
     await dispatcherComplete(db, await claim('q/api'), { outcome: 'fail', reason: 'exit 2' });
     const [skipped] = await skipEffects(db, [
-      { repoId: 'q/api', name: 'docs', payload: 'x', reason: 'queue full' },
+      { repoId: 'q/api', name: 'docs', payload: 'x', reason: 'the push asked for it' },
     ]);
     const ids = [
       await enqueue('q/api', 'one'),
@@ -66,7 +72,7 @@ describe('sluice queue', () => {
       `${later}  q/api  nightly  its time, NOW`,
       '',
       'FINISHED  REPOSITORY  NAME  HOW  AT  REASON',
-      `${skipped}  q/api  docs  skipped  NOW  queue full`,
+      `${skipped}  q/api  docs  skipped  NOW  the push asked for it`,
       `${done}  q/api  lint  fail  NOW  exit 2`,
       '',
     ]);
@@ -87,6 +93,20 @@ describe('sluice queue', () => {
     await cli('repo', 'set', 'q/api', '--resume', '--cap', '1');
     expect((await waits())[0]).toBe(`${ids[1]}  q/api  two  room in its repository: 1 run, the cap is 1`);
     await unregisterDispatcher(db, dispatcher);
+  });
+
+  it('says what to do about an effect that found the queue full', async () => {
+    await cli('repo', 'set', 'q/full', '--max-queued', '1');
+    const first = await enqueue('q/full', 'first');
+    const [second] = await enqueueEffects(database.db, [{ repoId: 'q/full', name: 'second', payload: 'x' }]);
+    const id = second!.effectId;
+    const reason = `queue full (sluice repo set q/full --max-queued, then sluice rerun ${id})`;
+    const shown = withoutInstants((await cli('queue', '--repo', 'q/full')).stdout);
+    expect(shown).toContain(`\n${id}  q/full  second  skipped  NOW  ${reason}\n`);
+    expect((await cli('log', String(id))).stderr).toBe(
+      `effect ${id}, second of q/full: skipped (${reason})\n`,
+    );
+    await cli('cancel', String(first));
   });
 
   it('says on which machine something runs, and in which process', async () => {
@@ -118,6 +138,9 @@ describe('sluice queue', () => {
     await cli('repo', 'set', 's/paused', '--pause');
     await cli('limit', 'set', '--global-cap', '4');
     const shown = withoutInstants((await cli('queue')).stdout).split('\n');
+    expect((await cli('queue', '--repo', 'acme/nothing')).stdout).toBe(
+      '4 run in all, the global cap is 4\n\nnothing is queued and nothing has finished\n',
+    );
     await cli('limit', 'set', '--global-cap', 'none');
     expect(shown[0]).toBe('4 run in all, the global cap is 4');
     expect(shown.filter((line) => /^s\/\w+ {2}\d {2}\d {2}/.test(line))).toEqual([

@@ -21,19 +21,30 @@ test('cancel takes back what waits; rerun runs again what has finished; each say
   });
   const late = await cli('cancel', String(id));
   expect(late).toMatchObject({ code: 1, stdout: '' });
-  expect(late.stderr).toContain('does not wait any more');
+  expect(late.stderr).toBe(
+    `sluice: effect ${id} does not wait any more: cancelled (wrong branch)\n  next: sluice rerun ${id} runs it once more.\n`,
+  );
 
   const again = await cli('rerun', String(id));
   const next = /runs again as effect (\d+), test of acme\/api\n$/.exec(again.stdout)?.[1];
   expect(again).toMatchObject({ code: 0, stderr: '' });
   const [claim] = await claimEffects(db, { repoId: 'acme/api', claimedBy: 'w', limit: 1 });
   expect(String(claim?.effectId)).toBe(next);
+  expect((await cli('cancel', next!)).stderr).toBe(
+    `sluice: effect ${next} does not wait any more: runs, attempt 1 of 3\n  next: It ends by itself or at its time limit; sluice log ${next} --follow shows when.\n`,
+  );
   expect(await dispatcherComplete(db, claim!)).toBe('completed');
 });
 
 test('an unknown effect and a malformed id are named', async () => {
   for (const command of ['cancel', 'rerun']) {
     expect((await cli(command, '123456789')).stderr).toContain('there is no effect 123456789');
-    expect(await cli(command, 'abc')).toMatchObject({ code: 1, stdout: '' });
+    expect(await cli(command, 'abc')).toMatchObject({
+      code: 1,
+      stdout: '',
+      stderr: expect.stringContaining(
+        'expected the number of an effect, got "abc"\n  next: The output of git push',
+      ),
+    });
   }
 });

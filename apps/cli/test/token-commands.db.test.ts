@@ -12,12 +12,14 @@ test('a token is printed once, listed without its text, and revoked by its numbe
   expect(made.code).toBe(0);
   expect(made.stdout).toMatch(/^sluice_[A-Za-z0-9_-]{43}\n$/);
   const token = made.stdout.trim();
-  expect(made.stderr).toMatch(/^token 1 of alice for acme\/\*: write, read; expires on \d{4}-\d\d-\d\d\n/);
+  expect(made.stderr).toMatch(
+    /^token 1 of alice for acme\/\*: write, read; expires \d{4}-\d\d-\d\d \d\d:\d\d:\d\dZ\n/,
+  );
   expect(made.stderr).toContain('alice may make at most 100 repositories with it (--max-repos).\n');
   expect(made.stderr).not.toContain(token);
 
   const listed = await cli('token', 'list');
-  expect(listed.stdout).toMatch(/^1 +alice +acme\/\* +read,write +100 +\S+ +\S+ +valid$/m);
+  expect(listed.stdout).toMatch(/^1 +alice +acme\/\* +read,write +100 +\S+ \S+Z +\S+ \S+Z +valid$/m);
   expect(listed.stdout).not.toContain(token);
 
   expect(await cli('token', 'revoke', '1')).toEqual({
@@ -26,7 +28,7 @@ test('a token is printed once, listed without its text, and revoked by its numbe
     stderr: '',
   });
   expect(await findToken(database.db, token)).toMatchObject({ standing: 'revoked' });
-  expect((await cli('token', 'list')).stdout).toMatch(/^1 .* revoked on \S+$/m);
+  expect((await cli('token', 'list')).stdout).toMatch(/^1 .* revoked \S+ \S+Z$/m);
 });
 
 test('a token says how many repositories it may make, if it may make more than one', async () => {
@@ -45,6 +47,20 @@ test('a token says how many repositories it may make, if it may make more than o
   expect((await cli('token', 'list')).stdout).toMatch(/^\d+ +bob +\* +admin +no limit +/m);
 });
 
+test('how many repositories a token may make is shown where it may push, and nowhere else', async () => {
+  const limitOf = async (scopes: string): Promise<string | undefined> => {
+    const { stderr } = await cli('token', 'create', 'carol', '--repo', 'c/*', '--scope', scopes);
+    const id = /^token (\d+) /.exec(stderr)?.[1];
+    const { stdout } = await cli('token', 'list');
+    return new RegExp(`^${id} +carol +c/\\* +\\S+ +(\\S+) `, 'm').exec(stdout)?.[1];
+  };
+  expect(await limitOf('write')).toBe('100');
+  expect(await limitOf('admin')).toBe('100');
+  expect(await limitOf('read')).toBe('-');
+  expect(await limitOf('worker')).toBe('-');
+  expect(await limitOf('read,worker')).toBe('-');
+});
+
 test('a token that does not expire says so', async () => {
   const args = ['--repo', '*', '--scope', 'read,worker', '--expires-days', 'none'];
   const made = await cli('token', 'create', 'dispatcher', ...args);
@@ -60,7 +76,7 @@ test.each([
   [['create', 'two words', '--repo', '*', '--scope', 'read'], 1, 'name: expected one word'],
   [['create', 'alice', '--repo', '*', '--scope', 'write', '--max-repos', '-1'], 2, 'whole number from 0'],
   [['revoke', '77'], 1, 'there is no token 77'],
-  [['revoke', 'alice'], 2, 'Expected a whole number'],
+  [['revoke', 'alice'], 2, "<token>: expected a whole number from 1 to 9999999999, got 'alice'"],
 ])('token %j: exit code %i and why', async (args, code, reason) => {
   const result = await cli('token', ...args);
   expect(result).toMatchObject({ code, stdout: '' });

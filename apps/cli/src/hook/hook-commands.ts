@@ -6,8 +6,8 @@ import type { Terminal } from '../terminal.ts';
 import type { InstallOptions } from './install-hook.ts';
 
 /**
- * `sluice hook` and what is below it. What they need of the pusher is loaded by them alone: it would be a third of the
- * 0.8 s of processor time that `sluice queue` takes.
+ * `sluice hook` and what is below it. What they need of the pusher is loaded by them alone: it would be a fifth of the
+ * 0.8 s of processor time that `sluice queue` took with it.
  */
 export function addHookCommands(program: Command, terminal: Terminal): void {
   const hook = program
