@@ -64,16 +64,20 @@ begin
   end if;
 
   -- Under a global cap its turn is waited for first: who waits there holds up no repo, and who has it waits for nothing
-  -- else. Without one, the awaited turns come first, in the order of all who wait for turns.
+  -- else. Without one, the awaited turns come first, in the order of all who wait for turns, and the global turn is
+  -- shared by all who claim: the first claim under a cap that was set meanwhile waits for them, and counts what they took.
   if (select l.global_cap is not null from sluice.queue_limit l where l.is_singleton) then
     perform pg_advisory_xact_lock(7420, 0);
     has_global_turn := true;
-  elsif cardinality(awaited_ids) > 0 then
-    perform set_config('lock_timeout', await_ms::text, true);
-    perform count(pg_advisory_xact_lock(key)::text)
-       from (select distinct hashtextextended(given.id, 7420) as key
-               from unnest(awaited_ids) as given (id) order by key offset 0) keys;
-    perform set_config('lock_timeout', '5s', true);
+  else
+    if cardinality(awaited_ids) > 0 then
+      perform set_config('lock_timeout', await_ms::text, true);
+      perform count(pg_advisory_xact_lock(key)::text)
+         from (select distinct hashtextextended(given.id, 7420) as key
+                 from unnest(awaited_ids) as given (id) order by key offset 0) keys;
+      perform set_config('lock_timeout', '5s', true);
+    end if;
+    perform pg_advisory_xact_lock_shared(7420, 0);
   end if;
   has_turn := array(
     select pg_try_advisory_xact_lock(hashtextextended(given.id, 7420))

@@ -28,11 +28,8 @@ export async function claimEffects(
   assertWhole('limit', limit, 1, CLAIM_MAX);
   return await inClaimTransaction(db, async (trx) => {
     await lockTurns(trx, [repoId]);
-    let turn = await readTurn(trx, repoId);
-    if (turn.hasGlobalCap) {
-      await lockGlobalTurn(trx);
-      turn = await readTurn(trx, repoId);
-    }
+    const hasGlobalTurn = await lockGlobalTurn(trx);
+    const turn = await readTurn(trx, repoId, hasGlobalTurn);
     const take = Math.min(limit, turn.room ?? limit);
     if (take > 0 && turn.hasDue) await promoteDueOfRepo(trx, repoId);
     const { rows } =
@@ -44,25 +41,27 @@ export async function claimEffects(
 interface Turn {
   /** How many more effects may be claimed; NULL: no cap is set. */
   room: number | null;
-  hasGlobalCap: boolean;
   hasDue: boolean;
 }
 
 /**
- * What the repo may claim now; exact, since this runs in a statement after the one that took its turn. It also fixes
+ * What the repo may claim now; exact, since this runs in a statement after the ones that took its turn and the
+ * global one. It also fixes
  * how the claim is planned: where statistics were taken before a backlog grew, the planner expects a handful of rows
  * and sorts all of them (measured with a million: 0.5 s), when the index has them in order.
  */
-async function readTurn(trx: Transaction<DB>, repoId: string): Promise<Turn> {
+async function readTurn(trx: Transaction<DB>, repoId: string, hasGlobalTurn: boolean): Promise<Turn> {
   const claims = table('effect_claim');
   const { rows } = await sql<Turn>`
     select set_config('enable_bitmapscan', 'off', true),
            least(case when r.paused_at is not null then 0 end,
                  case when r.cap is not null
                       then r.cap - (select count(*) from ${claims} c where c.repo_id = given.repo_id) end,
-                 case when l.global_cap is not null then l.global_cap - (select count(*) from ${claims}) end
+                 case when l.global_cap is null then null
+                      -- The cap was set after we looked: nobody may count yet.
+                      when not ${hasGlobalTurn}::boolean then 0
+                      else l.global_cap - (select count(*) from ${claims}) end
            )::integer as room,
-           l.global_cap is not null as "hasGlobalCap",
            exists (select from ${table('effect_queue')} q
                     where q.repo_id = given.repo_id and q.run_at <= statement_timestamp()) as "hasDue"
       from (select ${repoId}::text collate "C" as repo_id) given

@@ -30,17 +30,17 @@ export async function dispatcherClaim(
   assertList('excludeRepos', excludeRepos, EXCLUDE_MAX);
   for (const [index, repoId] of excludeRepos.entries()) assertRepoId(`excludeRepos[${index}]`, repoId);
   return await inBoundedTransaction(db, async (trx) => {
-    const { repoIds, oldest, hasGlobalCap } = await findOldest(trx, { limit, excludeRepos });
+    const { repoIds, oldest } = await findOldest(trx, { limit, excludeRepos });
     let turns = repoIds.length === 0 ? [] : await tryTurns(trx, repoIds);
     if (turns.length === 0 && repoIds.length > 0) {
       turns = repoIds.slice(0, 1);
       await lockTurns(trx, turns);
     }
-    if (hasGlobalCap) await lockGlobalTurn(trx);
+    const hasGlobalTurn = await lockGlobalTurn(trx);
     // When nothing is waited for any more: whoever has the turn we wait for may wait for one of these rows, to cancel it.
     await promoteStatement(PROMOTE_MAX).execute(trx);
     if (turns.length === 0) return [];
-    const { rows } = await takeStatement({ turns, oldest, hasGlobalCap, claimedBy, limit }).execute(trx);
+    const { rows } = await takeStatement({ turns, oldest, hasGlobalTurn, claimedBy, limit }).execute(trx);
     return rows.map(toClaimedEffect);
   });
 }
@@ -51,11 +51,7 @@ export async function dispatcherClaim(
  */
 async function findOldest(trx: Transaction<DB>, request: { limit: number; excludeRepos: readonly string[] }) {
   const { rows } = await oldestStatement(request).execute(trx);
-  return {
-    repoIds: rows.map((row) => row.repo_id),
-    oldest: BigInt(rows[0]?.oldest ?? 0),
-    hasGlobalCap: rows[0]?.has_global_cap === true,
-  };
+  return { repoIds: rows.map((row) => row.repo_id), oldest: BigInt(rows[0]?.oldest ?? 0) };
 }
 
 /**
@@ -63,7 +59,7 @@ async function findOldest(trx: Transaction<DB>, request: { limit: number; exclud
  * effect in front, which is their number times that of the repos.
  */
 export function oldestStatement(request: { limit: number; excludeRepos: readonly string[] }) {
-  return sql<{ repo_id: string; oldest: string; has_global_cap: boolean }>`
+  return sql<{ repo_id: string; oldest: string }>`
     with blocked as materialized (
       select unnest(${request.excludeRepos}::text[]) collate "C" as repo_id
        union all
@@ -72,8 +68,7 @@ export function oldestStatement(request: { limit: number; excludeRepos: readonly
       select c.repo_id from ${table('effect_claim')} c join ${table('repo')} r on r.repo_id = c.repo_id
        where r.cap is not null group by c.repo_id, r.cap having count(*) >= r.cap
     )
-    select repo_id, min(effect_id)::text as oldest,
-           exists (select from ${table('queue_limit')} where global_cap is not null) as has_global_cap
+    select repo_id, min(effect_id)::text as oldest
       from ((select q.repo_id, q.effect_id
                from ${table('effect_queue')} q
               where q.run_at is null
@@ -94,8 +89,8 @@ export function oldestStatement(request: { limit: number; excludeRepos: readonly
 function takeStatement(request: {
   turns: readonly string[];
   oldest: bigint;
-  /** Whether the turn to count all claims is held. */
-  hasGlobalCap: boolean;
+  /** Whether the claims of all repos may be counted. */
+  hasGlobalTurn: boolean;
   claimedBy: string;
   limit: number;
 }) {
@@ -113,7 +108,7 @@ function takeStatement(request: {
       select (select jsonb_object_agg(repo_id, room) from turn) as rooms,
              (select case when l.global_cap is null then ${request.limit}::bigint
                           -- The cap was set after we looked: nobody may count yet.
-                          when not ${request.hasGlobalCap}::boolean then 0
+                          when not ${request.hasGlobalTurn}::boolean then 0
                           else l.global_cap - (select count(*) from ${claims}) end
                 from ${table('queue_limit')} l) as room
     ), oldest as materialized (

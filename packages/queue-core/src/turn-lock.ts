@@ -1,4 +1,4 @@
-import { SluiceError } from '@sluice/db';
+import { SluiceError, table } from '@sluice/db';
 import { sql, type Kysely, type RawBuilder } from 'kysely';
 
 /** Keeps our advisory keys apart from those a caller derives from the same repo ids. */
@@ -33,11 +33,18 @@ export async function tryTurns<DB>(trx: Kysely<DB>, repoIds: readonly string[]):
 }
 
 /**
- * Waits for the turn to count claims of all repos, needed only where a global cap is set. Taken after repo turns,
- * never before, so that holders of the two kinds do not wait for each other.
+ * Takes the global turn, as every claim does: alone where a global cap is set, to count the claims of all repos; else
+ * shared with all who claim, so that the first claim under a cap that was set meanwhile waits for them, and counts what
+ * they took. Returns whether claims may be counted; if not, and a LATER statement sees a cap, nothing may be claimed.
+ * Taken after repo turns, or before any is waited for, so that holders of the two kinds do not wait for each other.
  */
-export async function lockGlobalTurn<DB>(trx: Kysely<DB>): Promise<void> {
-  await sql`select pg_advisory_xact_lock(${GLOBAL_TURN_KEY})`.execute(trx);
+export async function lockGlobalTurn<DB>(trx: Kysely<DB>): Promise<boolean> {
+  const { rows } = await sql<{ is_ours_alone: boolean }>`
+    select l.global_cap is not null as is_ours_alone,
+           case when l.global_cap is null then pg_advisory_xact_lock_shared(${GLOBAL_TURN_KEY})::text
+                else pg_advisory_xact_lock(${GLOBAL_TURN_KEY})::text end
+      from ${table('queue_limit')} l`.execute(trx);
+  return rows[0]?.is_ours_alone === true;
 }
 
 /** The two-part key behind {@link lockGlobalTurn}; two-part and one-part keys never meet. */
