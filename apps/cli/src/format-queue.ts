@@ -119,12 +119,12 @@ export function formatWaitReason(reason: WaitReason, repoId: string): string {
 }
 
 /** Why an effect came to nothing, with what to do where a person can do something. */
-export function formatReason({ effectId, repoId, state, reason }: WithReason): string {
+export function formatReason({ effectId, state, reason }: WithReason): string {
   if (state !== 'skipped' || reason !== QUEUE_FULL) return shorten(reason ?? '');
-  return `${reason} (sluice repo set ${repoId} --max-queued, then sluice rerun ${effectId})`;
+  return `${reason} (when there is room: sluice rerun ${effectId})`;
 }
 
-type WithReason = Pick<FinishedEffect, 'effectId' | 'repoId' | 'reason'> & { readonly state: string };
+type WithReason = Pick<FinishedEffect, 'effectId' | 'reason'> & { readonly state: string };
 
 /** As the queue says it of an effect that came when `max_queued` others waited. */
 const QUEUE_FULL = 'queue full';

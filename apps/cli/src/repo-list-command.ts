@@ -1,7 +1,7 @@
 import type { ObjectFormat } from '@sluice/ref-store';
 import { formatInstant } from './format-instant.ts';
 import { ObjectStore, type DiskUse } from './object-store.ts';
-import { table, type Terminal } from './terminal.ts';
+import { printableLine, table, type Terminal } from './terminal.ts';
 import { withDatabase } from './with-database.ts';
 
 const HEADING = ['REPOSITORY', 'PUSHES', 'LAST PUSH', 'PACKS', 'SIZE', 'MAINTAINED'];
@@ -32,7 +32,8 @@ export async function listRepos(
       ...describeUse(use),
     ]);
   }
-  terminal.stdout.write(rows.length === 0 ? 'there are no repositories\n' : table(HEADING, rows));
+  const none = `there are no repositories${after === undefined ? '' : ` after ${printableLine(after)}`}\n`;
+  terminal.stdout.write(rows.length === 0 ? none : table(HEADING, rows));
   if (repos.length > limit) {
     terminal.stdout.write(`and more: sluice repo list --after ${rows.at(-1)![0]}\n`);
   }

@@ -162,10 +162,10 @@ function addRepoCommands(program: Command, terminal: Terminal): void {
     .option(
       '--cap <n>',
       "most effects at once, or none for the dispatcher's default",
-      orNone(whole(1, 100_000)),
+      wholeOrNone(1, 100_000),
     )
     .option('--weight <n>', 'share of the service relative to other repositories', whole(1, 1000))
-    .option('--max-queued <n>', 'most effects that may wait, or none', orNone(whole(0, 2_147_483_647)))
+    .option('--max-queued <n>', 'most effects that may wait, or none', wholeOrNone(0, 2_147_483_647))
     .addOption(new Option('--pause', 'start nothing of it').conflicts('resume'))
     .option('--resume', 'start its effects again')
     .action((repoId: string, options: SetOptions) => setRepo(terminal, repoId, changesOf(options)));
@@ -180,7 +180,7 @@ function addLimitCommands(program: Command, terminal: Terminal): void {
   limit
     .command('set')
     .description('change the limits')
-    .option('--global-cap <n>', 'most effects at once, or none', orNone(whole(1, 2_147_483_647)))
+    .option('--global-cap <n>', 'most effects at once, or none', wholeOrNone(1, 2_147_483_647))
     .action(({ globalCap }: { globalCap?: number | 'none' }) =>
       setLimit(
         terminal,
@@ -204,16 +204,11 @@ function addTokenCommands(program: Command, terminal: Terminal): void {
     .description('make a token for somebody and print it, once')
     .requiredOption('--repo <pattern>', "a repository, a prefix such as 'acme/*', or '*'")
     .requiredOption('--scope <scopes>', `some of ${SCOPES.join(',')}`, scopes)
-    .option(
-      '--expires-days <n>',
-      'days until it opens nothing any more, or none',
-      orNone(whole(1, 36_500)),
-      90,
-    )
+    .option('--expires-days <n>', 'days until it opens nothing any more, or none', wholeOrNone(1, 36_500), 90)
     .option(
       '--max-repos <n>',
       'most repositories that its owner may have made for it to make another, or none for no limit',
-      orNone(whole(0, 1_000_000)),
+      wholeOrNone(0, 1_000_000),
       REPOS_MAX,
     )
     .action((name: string, { repo, scope, expiresDays, maxRepos }: Options) =>
@@ -260,14 +255,15 @@ function changesOf({ cap, weight, maxQueued, pause, resume }: SetOptions): RepoC
   };
 }
 
-function whole(min: number, max: number): (text: string) => number {
+function whole(min: number, max: number, more = ''): (text: string) => number {
   return (text) => {
     const value = /^\d{1,10}$/.test(text) ? Number(text) : -1;
     if (value >= min && value <= max) return value;
-    throw new InvalidArgumentError(`Expected a whole number from ${min} to ${max}.`);
+    throw new InvalidArgumentError(`Expected a whole number from ${min} to ${max}${more}.`);
   };
 }
 
-function orNone(parse: (text: string) => number): (text: string) => number | 'none' {
+function wholeOrNone(min: number, max: number): (text: string) => number | 'none' {
+  const parse = whole(min, max, ', or none');
   return (text) => (text === 'none' ? 'none' : parse(text));
 }

@@ -100,13 +100,17 @@ describe('sluice queue', () => {
     const first = await enqueue('q/full', 'first');
     const [second] = await enqueueEffects(database.db, [{ repoId: 'q/full', name: 'second', payload: 'x' }]);
     const id = second!.effectId;
-    const reason = `queue full (sluice repo set q/full --max-queued, then sluice rerun ${id})`;
+    const reason = `queue full (when there is room: sluice rerun ${id})`;
     const shown = withoutInstants((await cli('queue', '--repo', 'q/full')).stdout);
     expect(shown).toContain(`\n${id}  q/full  second  skipped  NOW  ${reason}\n`);
     expect((await cli('log', String(id))).stderr).toBe(
       `effect ${id}, second of q/full: skipped (${reason})\n`,
     );
+    expect((await cli('rerun', String(id))).stderr).toMatch(
+      /\n {2}next: .*sluice repo set <repo> --max-queued <n>/,
+    );
     await cli('cancel', String(first));
+    expect(await cli('rerun', String(id))).toMatchObject({ code: 0 });
   });
 
   it('says on which machine something runs, and in which process', async () => {

@@ -131,6 +131,7 @@ test('sluice repo show and list say what a repository takes, when it was maintai
   expect(listed.stdout).toMatch(
     /^REPOSITORY +PUSHES +LAST PUSH +PACKS +SIZE +MAINTAINED\nzz\/shown +1 +\S+ \S+Z +1 +\d+ B +2026-05-03 02:01:00Z\n$/,
   );
+  expect((await cli('repo', 'list', '--after', 'zzz')).stdout).toBe('there are no repositories after zzz\n');
   await push('zz/unseen', []);
   expect((await cli('repo', 'list', '--limit', '1', '--after', 'zy')).stdout).toMatch(
     /\nand more: sluice repo list --after \S+\n$/,

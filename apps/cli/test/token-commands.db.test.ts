@@ -71,7 +71,11 @@ test.each([
   [['create', 'alice', '--scope', 'read'], 2, '--repo <pattern>'],
   [['create', 'alice', '--repo', '*'], 2, '--scope <scopes>'],
   [['create', 'alice', '--repo', '*', '--scope', 'root'], 2, 'some of read,write,admin,worker'],
-  [['create', 'alice', '--repo', '*', '--scope', 'read', '--expires-days', '0'], 2, 'whole number from 1'],
+  [
+    ['create', 'alice', '--repo', '*', '--scope', 'read', '--expires-days', '0'],
+    2,
+    'whole number from 1 to 36500, or none, got',
+  ],
   [['create', 'alice', '--repo', 'acme*', '--scope', 'read'], 1, 'repo pattern: expected a repository'],
   [['create', 'two words', '--repo', '*', '--scope', 'read'], 1, 'name: expected one word'],
   [['create', 'alice', '--repo', '*', '--scope', 'write', '--max-repos', '-1'], 2, 'whole number from 0'],
