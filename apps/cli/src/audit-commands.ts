@@ -8,8 +8,9 @@ import type { Terminal } from './terminal.ts';
 /** The commands that read what pushes left behind. */
 export function addAuditCommands(program: Command, terminal: Terminal): void {
   const op = program.command('op').description('the signed records of accepted pushes');
-  op.command('show <push>')
+  op.command('show')
     .description('what a push changed, who pushed, when, and whether its record is good')
+    .argument('<push>', 'its id, as git push shows it, or the first 7 or more digits')
     .addOption(
       new Option(
         '--raw',

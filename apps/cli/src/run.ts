@@ -109,6 +109,8 @@ function addEffectCommands(program: Command, terminal: Terminal): void {
     .action((name: string, options: Options) => removeEffect(terminal, name, options.remote));
 }
 
+const EFFECT_NUMBER = 'its number, as git push and sluice queue show it';
+
 function addQueueCommands(program: Command, terminal: Terminal): void {
   program
     .command('queue')
@@ -118,18 +120,21 @@ function addQueueCommands(program: Command, terminal: Terminal): void {
     .option('--watch', 'keep showing it until interrupted')
     .action((options: QueueOptions) => showQueue(terminal, options));
   program
-    .command('log <effect>')
+    .command('log')
     .description("an effect's output, all attempts")
+    .argument('<effect>', EFFECT_NUMBER)
     .option('--follow', 'keep showing it until the effect has finished')
     .action((effect: string, options: { follow?: true }) => showLog(terminal, effect, options));
   program
-    .command('cancel <effect>')
+    .command('cancel')
     .description('take back an effect that waits')
+    .argument('<effect>', EFFECT_NUMBER)
     .option('--reason <text>', 'kept with it', 'cancelled by hand')
     .action((effect: string, { reason }: { reason: string }) => cancelEffect(terminal, effect, reason));
   program
-    .command('rerun <effect>')
+    .command('rerun')
     .description('run a finished effect once more')
+    .argument('<effect>', EFFECT_NUMBER)
     .action((effect: string) => rerun(terminal, effect));
 }
 
@@ -202,6 +207,7 @@ function addTokenCommands(program: Command, terminal: Terminal): void {
   token
     .command('create <name>')
     .description('make a token for somebody and print it, once')
+    .addHelpText('after', SCOPE_HELP)
     .requiredOption('--repo <pattern>', "a repository, a prefix such as 'acme/*', or '*'")
     .requiredOption('--scope <scopes>', `some of ${SCOPES.join(',')}`, scopes)
     .option('--expires-days <n>', 'days until it opens nothing any more, or none', wholeOrNone(1, 36_500), 90)
@@ -231,6 +237,13 @@ function addTokenCommands(program: Command, terminal: Terminal): void {
     .argument('<token>', 'its number, as sluice token list shows it', whole(1, 9_999_999_999))
     .action((id: number) => withdrawToken(terminal, BigInt(id)));
 }
+
+const SCOPE_HELP = `
+Scopes:
+  read    clone and fetch
+  write   push, and read
+  admin   push below refs/meta/, where definitions, members and policy are, and write
+  worker  push the results of effects; a dispatcher has read,worker for '*'`;
 
 function scopes(text: string): Scope[] {
   const words = text.split(',');

@@ -290,6 +290,16 @@ describe('sluice effect', () => {
     );
   });
 
+  it.each([
+    [['log'], /\n {2}effect +its number, as git push and sluice queue show it/],
+    [['cancel'], /\n {2}effect +its number/],
+    [['rerun'], /\n {2}effect +its number/],
+    [['op', 'show'], /\n {2}push +its id, as git push shows it/],
+    [['token', 'create'], /\n {2}worker {2}push the results of effects/],
+  ])('the help of %j says what it is given', async (args, text) => {
+    expect(await cli(...args, '--help')).toMatchObject({ code: 0, stdout: expect.stringMatching(text) });
+  });
+
   it('names the remotes that there are when there is none of the name that was asked for', async () => {
     await git(clone, 'remote', 'rename', 'origin', 'sluice');
     expect((await cli('effect', 'list')).stderr).toContain(
