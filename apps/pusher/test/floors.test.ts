@@ -13,6 +13,7 @@ const FLOORS = [
   ['push'],
   ['adopted', 'http'],
   ['start-pusher.ts'],
+  ['serve.ts'],
   ['main.ts'],
 ];
 
