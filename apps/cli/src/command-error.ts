@@ -1,4 +1,4 @@
-import { ERROR_CATALOGUE, isUnavailable, sqlState } from '@sluice/db';
+import { ERROR_CATALOGUE, isUnavailable, SluiceError, sqlState } from '@sluice/db';
 import { printable, printableLine } from './terminal.ts';
 import { withoutCredentials } from './without-credentials.ts';
 
@@ -29,6 +29,7 @@ const FORBIDDEN = '42501';
 
 function describe(error: unknown): { what: string; next: string } {
   if (error instanceof CommandError) return { what: error.message, next: error.next };
+  if (error instanceof SluiceError) return { what: error.what, next: error.next };
   if (isCatalogued(error)) return { what: error.message, next: ERROR_CATALOGUE[error.code].next };
   const message = error instanceof Error && error.message !== '' ? error.message : nestedMessage(error);
   if (isUnavailable(error)) {
@@ -49,7 +50,7 @@ function describe(error: unknown): { what: string; next: string } {
   return { what: `${message}${code}`, next: 'Try again; if it stays, report it with the command you ran.' };
 }
 
-/** A SluiceError, or the error of wrong settings, whose code is in the catalogue as well. */
+/** The error of wrong settings, whose code is in the catalogue as well. */
 function isCatalogued(error: unknown): error is Error & { code: keyof typeof ERROR_CATALOGUE } {
   return (
     error instanceof Error &&

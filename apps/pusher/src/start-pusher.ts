@@ -111,8 +111,8 @@ export async function startPusher(settings: Settings, log: Logger): Promise<Runn
     if (!isUnavailable(error)) throw error;
     throw new SluiceError(
       'database_unavailable',
-      'DATABASE_URL: expected a PostgreSQL server there, but it does not answer. Start it, or correct the setting.',
-      { cause: error },
+      'DATABASE_URL: expected a PostgreSQL server there, but it does not answer.',
+      { next: 'Start it, or correct the setting.', cause: error },
     );
   }
 }

@@ -84,6 +84,6 @@ function isWhole(value: number, min: number, max: number): boolean {
 function refuse(field: string, expected: string, got: string): never {
   throw new SluiceError(
     'invalid_argument',
-    `${field}: expected ${expected}, got ${JSON.stringify(got.slice(0, 80))}`,
+    `${field}: expected ${expected}, got ${JSON.stringify(got.slice(0, 80))}.`,
   );
 }

@@ -20,13 +20,14 @@ export async function assertMigrated(db: Kysely<DB>): Promise<void> {
   if (missing.length > 0) {
     throw new SluiceError(
       'schema_out_of_date',
-      `Schema ${SCHEMA}: expected migration ${missing.join(', ')}, got ${applied.size === 0 ? 'none' : [...applied].at(-1)} as the last one. Run sluice migrate, or migrate in a program of your own, then start again.`,
+      `Schema ${SCHEMA}: expected migration ${missing.join(', ')}, got ${applied.size === 0 ? 'none' : [...applied].at(-1)} as the last one.`,
     );
   }
   if (unknown.length > 0) {
     throw new SluiceError(
       'schema_out_of_date',
-      `Schema ${SCHEMA}: expected ${known.at(-1)} as the last migration, got ${unknown.join(', ')}, which a newer version applied. Start that version instead.`,
+      `Schema ${SCHEMA}: expected ${known.at(-1)} as the last migration, got ${unknown.join(', ')}, which a newer version applied.`,
+      { next: 'Start that version instead.' },
     );
   }
 }

@@ -15,6 +15,7 @@ function loneSurrogateIndex(value: string): number {
 function unstorable(field: string, got: string): SluiceError {
   return new SluiceError(
     'invalid_argument',
-    `${field}: expected text that PostgreSQL can store, got ${got}. Encode binary data first, for example as base64.`,
+    `${field}: expected text that PostgreSQL can store, got ${got}.`,
+    { next: 'Encode binary data first, for example as base64.' },
   );
 }

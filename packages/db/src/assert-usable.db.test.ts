@@ -90,16 +90,16 @@ describe('a role without rights', () => {
     const role = await guest();
     await using db = open({ settings: { role } });
     const refused = () => assertUsable(db);
-    const message = (got: string) =>
+    const what = (got: string) =>
       `Schema sluice: expected a role of DATABASE_URL that may use it: the one that ran sluice migrate, or a member of that one, got ${got}.`;
     await expect(refused()).rejects.toMatchObject({
       code: 'database_forbidden',
-      message: message('permission denied for schema sluice'),
+      what: what('permission denied for schema sluice'),
     });
     await sql`grant usage on schema sluice to ${sql.id(role)}`.execute(database.db);
     await expect(refused()).rejects.toMatchObject({
       code: 'database_forbidden',
-      message: message('permission denied for table kysely_migration'),
+      what: what('permission denied for table kysely_migration'),
     });
   });
 

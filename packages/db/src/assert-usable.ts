@@ -26,6 +26,7 @@ async function assertDatesReadable(db: Kysely<DB>): Promise<void> {
   if (style.startsWith('ISO')) return;
   throw new SluiceError(
     'database_unsuitable',
-    `DATABASE_URL: expected sessions with the DateStyle ISO, got ${style}. Set it for the role: alter role … set datestyle to 'ISO'.`,
+    `DATABASE_URL: expected sessions with the DateStyle ISO, got ${style}.`,
+    { next: "Set it for the role: alter role … set datestyle to 'ISO'." },
   );
 }

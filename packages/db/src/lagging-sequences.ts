@@ -12,7 +12,7 @@ export async function assertSequencesLead(db: Kysely<DB>): Promise<void> {
   if (!isBehind) return;
   throw new SluiceError(
     'schema_out_of_date',
-    `Schema ${SCHEMA}: expected effect ids to go on above ${highest}, got a sequence that is behind, as after a copy of rows without their sequences. Run sluice migrate, or migrate in a program of your own, then start again.`,
+    `Schema ${SCHEMA}: expected effect ids to go on above ${highest}, got a sequence that is behind, as after a copy of rows without their sequences.`,
   );
 }
 

@@ -23,7 +23,8 @@ export async function migrationSql({ after }: { after?: string | undefined } = {
   if (after !== undefined && !names.includes(after)) {
     throw new SluiceError(
       'invalid_argument',
-      `after: expected one of ${names.join(', ')}, got ${JSON.stringify(after)}. Pass the last migration that the database has.`,
+      `after: expected one of ${names.join(', ')}, got ${JSON.stringify(after)}.`,
+      { next: 'Pass the last migration that the database has.' },
     );
   }
   const { db, statements } = recorder();

@@ -29,7 +29,8 @@ export function sluice<T>(db: Kysely<T>): Kysely<DB> {
   if (typeof own?.getExecutor !== 'function') {
     throw new SluiceError(
       'invalid_argument',
-      `db: expected a Kysely instance or transaction, got ${own === null ? 'null' : typeof own}. Pass one as the first argument.`,
+      `db: expected a Kysely instance or transaction, got ${own === null ? 'null' : typeof own}.`,
+      { next: 'Pass one as the first argument.' },
     );
   }
   const { plugins } = own.getExecutor();

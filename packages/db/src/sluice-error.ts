@@ -58,7 +58,7 @@ export const ERROR_CATALOGUE = {
   },
   schema_out_of_date: {
     summary: 'The database lacks migrations that this version needs, or has newer ones than it knows.',
-    next: 'Run sluice migrate with the newest version in use, then start again.',
+    next: 'Run sluice migrate, or migrate in a program of your own, with the newest version in use; then start again.',
   },
 } as const;
 
@@ -67,10 +67,17 @@ export type ErrorCode = keyof typeof ERROR_CATALOGUE;
 /** An error with a code of the catalogue. The message says what was expected, what was got, and the next step. */
 export class SluiceError extends Error {
   readonly code: ErrorCode;
+  /** What was expected and what was got: the message without the next step. */
+  readonly what: string;
+  /** What to do; the catalogue's, unless there is something more exact to say. */
+  readonly next: string;
 
-  constructor(code: ErrorCode, message: string, options?: ErrorOptions) {
-    super(message, options);
+  constructor(code: ErrorCode, what: string, options: ErrorOptions & { next?: string } = {}) {
+    const next = options.next ?? ERROR_CATALOGUE[code].next;
+    super(`${what} ${next}`, 'cause' in options ? { cause: options.cause } : undefined);
     this.name = 'SluiceError';
     this.code = code;
+    this.what = what;
+    this.next = next;
   }
 }

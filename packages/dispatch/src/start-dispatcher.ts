@@ -133,5 +133,5 @@ function assertWhole(name: string, value: number, min: number, max: number): voi
 }
 
 function invalid(problem: string): SluiceError {
-  return new SluiceError('invalid_argument', `startDispatcher: ${problem} Correct the option.`);
+  return new SluiceError('invalid_argument', `startDispatcher: ${problem}`, { next: 'Correct the option.' });
 }

@@ -64,7 +64,8 @@ function toJson(value: unknown): string {
 }
 
 function invalid(problem: string, cause?: unknown): SluiceError {
-  return new SluiceError('invalid_argument', `payload: ${problem}. Correct the value before enqueueing it.`, {
+  return new SluiceError('invalid_argument', `payload: ${problem}.`, {
+    next: 'Correct the value before enqueueing it.',
     cause,
   });
 }

@@ -49,7 +49,7 @@ export function assertList(field: string, value: unknown, max: number): asserts 
 
 /** An `invalid_argument` error in the one form that all of them have. */
 export function invalid(field: string, expected: string, got: unknown, next: string): SluiceError {
-  return new SluiceError('invalid_argument', `${field}: expected ${expected}, got ${shown(got)}. ${next}`);
+  return new SluiceError('invalid_argument', `${field}: expected ${expected}, got ${shown(got)}.`, { next });
 }
 
 function shown(value: unknown): string {

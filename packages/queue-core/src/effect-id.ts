@@ -13,7 +13,8 @@ export function effectId(value: bigint | string): EffectId {
   if (id < 1n || id > MAX) {
     throw new SluiceError(
       'invalid_argument',
-      `effectId: expected a positive whole number up to ${MAX}, got ${JSON.stringify(String(value)).slice(0, 60)}. Copy it from sluice queue.`,
+      `effectId: expected a positive whole number up to ${MAX}, got ${JSON.stringify(String(value)).slice(0, 60)}.`,
+      { next: 'Copy it from sluice queue.' },
     );
   }
   return id as EffectId;

@@ -78,7 +78,7 @@ async function enqueueByRules(
     await moveKeys(trx, { requests, taken: found.taken, holders: found.inForce });
     throw new SluiceError(
       'queue_full',
-      `expected room for an effect of ${effects[0]!.repoId}, got as many waiting effects as its max_queued allows. Wait for the queue to drain, or raise max_queued.`,
+      `expected room for an effect of ${effects[0]!.repoId}, got as many waiting effects as its max_queued allows.`,
     );
   }
 

@@ -155,7 +155,7 @@ type TakenRow = ClaimedRow & {
 function dispatcherGone(id: string): SluiceError {
   return new SluiceError(
     'dispatcher_gone',
-    `claimedBy: expected a registered dispatcher, got ${id}, which was declared dead or unregistered. Register again, and claim under the new id.`,
+    `claimedBy: expected a registered dispatcher, got ${id}, which was declared dead or unregistered.`,
   );
 }
 

@@ -27,7 +27,7 @@ const MISREAD_VALUE = new Set(['42846', '22P02']);
 function driverUnsupported(cause: unknown): SluiceError {
   return new SluiceError(
     'driver_unsupported',
-    `db: expected a Kysely instance over the pg driver, got one whose driver sends arrays or buffers in another form (${(cause as Error).message}). Use PostgresDialect with a pool of pg, or createDatabase.`,
-    { cause },
+    `db: expected a Kysely instance over the pg driver, got one whose driver sends arrays or buffers in another form (${(cause as Error).message}).`,
+    { next: 'Use PostgresDialect with a pool of pg, or createDatabase.', cause },
   );
 }

@@ -52,7 +52,8 @@ export async function recordOp(db: Kysely<DB>, op: { repoId: string; opOid: stri
       if (known.repo_id === repoId) return BigInt(known.seq);
       throw new SluiceError(
         'invalid_argument',
-        `opOid: expected a push of ${repoId}, got one that another repo has recorded. Each op record belongs to one repo.`,
+        `opOid: expected a push of ${repoId}, got one that another repo has recorded.`,
+        { next: 'Record each op with the repo that it belongs to.' },
       );
     }
     await trx.updateTable('repo').set({ op_seq: seq, op_tip: opOid }).where('repo_id', '=', repoId).execute();

@@ -70,6 +70,6 @@ export function assertReadCommitted(isolation: string | undefined): void {
 export function wrongIsolation(isolation = 'another one'): SluiceError {
   return new SluiceError(
     'wrong_isolation',
-    `expected a READ COMMITTED transaction, got ${isolation}. Claims, cancellations and supersessions must see the newest rows: open the transaction at READ COMMITTED.`,
+    `expected a READ COMMITTED transaction, got ${isolation}: claims, cancellations and supersessions must see the newest rows.`,
   );
 }

@@ -68,7 +68,7 @@ async function makeRepo(
   create: NonNullable<LockRepoOptions['create']>,
 ): Promise<boolean> {
   const wrong = create.headRef === undefined ? null : checkRefName(create.headRef);
-  if (wrong !== null) throw new SluiceError('invalid_argument', `headRef: ${wrong}`);
+  if (wrong !== null) throw new SluiceError('invalid_argument', `headRef: ${wrong}.`);
   const inserted = await trx
     .insertInto('repo')
     .values({
@@ -116,6 +116,6 @@ function assertRepoId(repoId: string): void {
   if (/^[A-Za-z0-9._/@:+-]{1,200}$/.test(repoId)) return;
   throw new SluiceError(
     'invalid_argument',
-    `repoId: expected 1 to 200 letters, digits or ._/@:+- such as acme/api, got ${JSON.stringify(repoId.slice(0, 80))}`,
+    `repoId: expected 1 to 200 letters, digits or ._/@:+- such as acme/api, got ${JSON.stringify(repoId.slice(0, 80))}.`,
   );
 }

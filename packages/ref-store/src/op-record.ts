@@ -132,5 +132,8 @@ function encodeMessage(input: OpRecordInput): string {
 function assertLine(field: string, value: string): void {
   assertStorable(field, value);
   if (!/\p{Cc}/u.test(value)) return;
-  throw new SluiceError('invalid_argument', `${field}: expected one printable line, got a control character`);
+  throw new SluiceError(
+    'invalid_argument',
+    `${field}: expected one printable line, got a control character.`,
+  );
 }

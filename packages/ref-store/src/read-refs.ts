@@ -103,7 +103,7 @@ function selectRefsExcept(trx: Transaction<DB>, repoId: string, prefix: string) 
 
 function selectRefs(db: Kysely<DB>, repoId: string, prefix: string) {
   if (!prefix.isWellFormed() || prefix.includes('\0')) {
-    throw new SluiceError('invalid_argument', 'prefix: expected text without NUL and unpaired surrogates');
+    throw new SluiceError('invalid_argument', 'prefix: expected text without NUL and unpaired surrogates.');
   }
   let query = db.selectFrom('ref').select(['name', 'oid']).where('repo_id', '=', repoId).orderBy('name');
   if (prefix !== '') query = query.where('name', '>=', prefix);

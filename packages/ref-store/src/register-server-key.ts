@@ -39,7 +39,8 @@ export async function registerServerKey(
   if (row.retired_at === null) return;
   throw new SluiceError(
     'server_key_unusable',
-    `Server key: expected one in use, got ${fingerprint}, which was retired at ${dateOf(row.retired_at).toISOString()}. Remove its file, so that a new key is made.`,
+    `Server key: expected one in use, got ${fingerprint}, which was retired at ${dateOf(row.retired_at).toISOString()}.`,
+    { next: 'Remove its file, so that a new key is made.' },
   );
 }
 

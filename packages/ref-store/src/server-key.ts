@@ -35,10 +35,10 @@ export async function loadServerKey(path: string): Promise<ServerKey> {
     key = ed25519PrivateKey(text);
   } catch (cause) {
     const why = cause instanceof Error ? cause.message : String(cause);
-    throw unusable(
-      `expected an Ed25519 private key in ${path}, but: ${why}. Correct or remove the file.`,
+    throw unusable(`expected an Ed25519 private key in ${path}, but: ${why}.`, {
+      next: 'Correct or remove the file.',
       cause,
-    );
+    });
   }
   const blob = ed25519Blob(createPublicKey(key));
   return {
@@ -54,15 +54,17 @@ async function readKeyFile(path: string): Promise<string | undefined> {
     const { mode } = await file.stat();
     if ((mode & 0o077) !== 0) {
       const octal = (mode & 0o777).toString(8).padStart(4, '0');
-      throw unusable(
-        `expected ${path} to be readable by its owner only, got mode ${octal}. Run: chmod 600 ${path}`,
-      );
+      throw unusable(`expected ${path} to be readable by its owner only, got mode ${octal}.`, {
+        next: `Run: chmod 600 ${path}`,
+      });
     }
     return await file.readFile('utf8');
   } catch (error) {
     if (isFileError(error, 'ENOENT')) return undefined;
     if (error instanceof SluiceError) throw error;
-    throw unusable(`cannot read ${path}: ${error instanceof Error ? error.message : String(error)}`, error);
+    throw unusable(`cannot read ${path}: ${error instanceof Error ? error.message : String(error)}.`, {
+      cause: error,
+    });
   }
 }
 
@@ -87,7 +89,9 @@ async function createKeyFile(path: string): Promise<string> {
   } catch (error) {
     const existing = isFileError(error, 'EEXIST') ? await readKeyFile(path) : undefined;
     if (existing !== undefined) return existing;
-    throw unusable(`cannot create ${path}: ${error instanceof Error ? error.message : String(error)}`, error);
+    throw unusable(`cannot create ${path}: ${error instanceof Error ? error.message : String(error)}.`, {
+      cause: error,
+    });
   }
 }
 
@@ -95,6 +99,6 @@ function isFileError(error: unknown, code: string): boolean {
   return error instanceof Error && 'code' in error && error.code === code;
 }
 
-function unusable(message: string, cause?: unknown): SluiceError {
-  return new SluiceError('server_key_unusable', `Server key: ${message}`, { cause });
+function unusable(what: string, options: { next?: string; cause?: unknown }): SluiceError {
+  return new SluiceError('server_key_unusable', `Server key: ${what}`, options);
 }

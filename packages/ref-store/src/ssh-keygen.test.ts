@@ -46,6 +46,6 @@ test.each([
   const limit = got.includes('500 ms') ? { limitMs: 500 } : {};
   await expect(sshKeygenVerifies(text, key.publicKey, limit)).rejects.toMatchObject({
     code: 'ssh_keygen_unusable',
-    message: `ssh-keygen: expected it to say whether a signature is good, got ${got}`,
+    what: `ssh-keygen: expected it to say whether a signature is good, got ${got}.`,
   });
 });

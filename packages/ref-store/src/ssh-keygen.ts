@@ -70,7 +70,7 @@ async function run(
 function unusable(got: string, cause?: unknown): SluiceError {
   return new SluiceError(
     'ssh_keygen_unusable',
-    `ssh-keygen: expected it to say whether a signature is good, got ${got}`,
+    `ssh-keygen: expected it to say whether a signature is good, got ${got}.`,
     { cause },
   );
 }

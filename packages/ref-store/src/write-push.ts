@@ -73,7 +73,8 @@ export async function writePush(
   if (row === undefined) {
     throw new SluiceError(
       'invalid_argument',
-      `repo: expected the state that this transaction's lockRepo returned, got an older one of ${repoId}. Lock it again.`,
+      `repo: expected the state that this transaction's lockRepo returned, got an older one of ${repoId}.`,
+      { next: 'Lock it again.' },
     );
   }
   return BigInt(row.refs_version);

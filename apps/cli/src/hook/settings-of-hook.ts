@@ -45,7 +45,8 @@ export async function settingsForPush(env: Env): Promise<Env> {
   try {
     return await withDatabaseUrl(env);
   } catch (error) {
-    if (error instanceof CommandError) throw new SluiceError('invalid_settings', error.message);
+    if (error instanceof CommandError)
+      throw new SluiceError('invalid_settings', `${error.message}.`, { next: error.next });
     throw error;
   }
 }

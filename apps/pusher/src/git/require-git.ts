@@ -13,7 +13,7 @@ export async function requireGit(home: string): Promise<void> {
   if (major > OLDEST[0] || (major === OLDEST[0] && minor >= OLDEST[1])) return;
   throw new SluiceError(
     'git_unusable',
-    `expected git ${OLDEST.join('.')} or newer on the PATH, got ${version === '' ? 'none' : version}. Install it.`,
+    `expected git ${OLDEST.join('.')} or newer on the PATH, got ${version === '' ? 'none' : version}.`,
   );
 }
 
