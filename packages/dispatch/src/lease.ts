@@ -1,5 +1,5 @@
 import { hostname } from 'node:os';
-import type { DB } from '@sluice/db';
+import { isRetryable, type DB } from '@sluice/db';
 import { heartbeat, registerDispatcher, unregisterDispatcher } from '@sluice/queue-core/dispatcher';
 import type { Kysely } from 'kysely';
 import { backoffMs } from './backoff.ts';
@@ -87,8 +87,18 @@ export class Lease {
     const id = this.#id;
     this.#id = undefined;
     if (id === undefined) return;
-    const gone = this.#calls.run(CALL_BOUND_MS, 'unregistering', () => unregisterDispatcher(this.#db, id));
+    const gone = this.#calls.run(CALL_BOUND_MS, 'unregistering', () => this.#unregister(id));
     await gone.catch((error: unknown) => this.#emit({ name: 'heartbeat_failed', error }));
+  }
+
+  async #unregister(id: string): Promise<void> {
+    try {
+      await unregisterDispatcher(this.#db, id);
+    } catch (error) {
+      // The victim of a deadlock, for one: completions lock claims in no order. The other has gone on since.
+      if (!isRetryable(error)) throw error;
+      await unregisterDispatcher(this.#db, id);
+    }
   }
 
   async #register(): Promise<void> {

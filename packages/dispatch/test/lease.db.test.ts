@@ -1,5 +1,6 @@
 import { createDatabase } from '@sluice/db';
 import { heartbeat, registerDispatcher } from '@sluice/queue-core/dispatcher';
+import { claimEffects } from '@sluice/queue-core/repo';
 import { startTcpProxy, useTestDatabase } from '@sluice/testkit';
 import { sql } from 'kysely';
 import { expect, onTestFinished, test } from 'vitest';
@@ -285,6 +286,45 @@ test('an end waits for a heartbeat no longer than for any other call, however ra
     expect.stringContaining('a heartbeat took longer than 5000 ms'),
     expect.stringContaining('unregistering took longer than 5000 ms'),
   ]);
+});
+
+test('an end that was the victim of a deadlock gives its claims back all the same', async () => {
+  const { db } = database;
+  const failures: unknown[] = [];
+  const lease = new Lease({
+    db,
+    heartbeatDb: db,
+    clock: systemClock,
+    terms: { slots: 1, leaseMs: 120_000, beatMs: 60_000 },
+    emit: (event) => {
+      if (event.name === 'heartbeat_failed') failures.push(event.error);
+    },
+    onLost: () => undefined,
+    onRegistered: () => undefined,
+  });
+  await lease.begin();
+  await enqueue(db, ['a'], 2);
+  const claims = await claimEffects(db, { repoId: 'a', claimedBy: lease.lastId, limit: 2 });
+  const ended = await db.transaction().execute(async (other) => {
+    // Whoever waits for less is the victim.
+    await sql`set local deadlock_timeout = '60s'`.execute(other);
+    const lock = async (index: number) =>
+      await other
+        .selectFrom('effect_claim')
+        .select('effect_id')
+        .where('effect_id', '=', claims[index]!.effectId)
+        .forUpdate()
+        .execute();
+    await lock(1);
+    const ending = lease.end();
+    await until('it waits for a claim, and holds the other', async () => (await lockWaiters()) === 1);
+    await lock(0);
+    return { ending };
+  });
+  await ended.ending;
+  expect(failures).toEqual([]);
+  expect(await db.selectFrom('effect_claim').selectAll().execute()).toEqual([]);
+  expect(await db.selectFrom('dispatcher').selectAll().execute()).toEqual([]);
 });
 
 test('a heartbeat that has to wait for its row takes no connection from what runs', async () => {
