@@ -78,6 +78,7 @@ export async function enqueue(
 }
 
 async function clear(db: Kysely<DB>): Promise<void> {
+  await db.deleteFrom('effect_claim').execute();
   await db.deleteFrom('effect_queue').execute();
   await db.deleteFrom('effect_history').execute();
   await db.deleteFrom('repo').execute();
