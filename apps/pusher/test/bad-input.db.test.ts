@@ -5,7 +5,7 @@ import { commitFiles, defineEffect, makeRepo, type Git } from '@sluice/testkit';
 import { beforeEach, expect, test } from 'vitest';
 import { encodePkt, FLUSH } from '../src/wire/pkt-line.ts';
 import { packOf } from './pack-of.ts';
-import { EMPTY_PACK, preamble, reportOf, send, sendPush } from './raw-push.ts';
+import { EMPTY_PACK, preamble, reportOf, send, sendPush, type RawCommand } from './raw-push.ts';
 import { usePusher } from './use-pusher.ts';
 
 const pusher = usePusher();
@@ -51,6 +51,7 @@ test.each([
   ['main', 'starts with refs/'],
   ['../../etc/passwd', 'starts with refs/'],
   [`refs/heads/${'x'.repeat(1100)}`, 'more than 1024'],
+  [`refs/heads/${'x'.repeat(300)}/c`, 'at most 250 bytes between slashes, got 300'],
   ['refs/meta/results/test/x', 'results are written by dispatchers'],
   ['refs/meta/effects/a/b', 'one segment'],
   ['refs/meta/effects/a:b', 'contains :'],
@@ -60,6 +61,36 @@ test.each([
   expect(answer.text).toContain('ng ');
   expect(answer.text).toContain(reason);
   expect(await refNames()).toEqual([]);
+});
+
+test('a ref that no clone could keep can be deleted, and keeps no other from being pushed', async () => {
+  await work(['push', '--quiet', remote, 'main']);
+  const long = `refs/heads/${'x'.repeat(251)}`;
+  await pusher.database.db
+    .insertInto('ref')
+    .values({ repo_id: `bad/repo-${count}`, name: long, oid: commit })
+    .execute();
+  const push = async (edit: RawCommand): Promise<string> =>
+    reportOf(await sendPush(remote, Buffer.concat([preamble([edit]), EMPTY_PACK])));
+  expect(await push({ old: commit, new: commit, name: long })).toContain('got 251');
+  expect(await push({ new: commit, name: 'refs/heads/other' })).toContain('ok refs/heads/other');
+  expect(reportOf(await sendPush(remote, preamble([{ old: commit, name: long }])))).toContain(`ok ${long}`);
+  expect(await refNames()).toEqual(['refs/heads/main', 'refs/heads/other']);
+});
+
+test('names as long as they may be are fetched by stock git', async () => {
+  const longest = 'x'.repeat(250);
+  await work([
+    'push',
+    '--quiet',
+    remote,
+    'main',
+    `main:refs/heads/${longest}`,
+    `main:refs/tags/${longest}/c`,
+  ]);
+  const reader = await makeRepo(`${pusher.folder}/reader`);
+  await reader(['fetch', '--quiet', remote, 'refs/*:refs/fetched/*']);
+  expect(await reader(['rev-parse', `refs/fetched/heads/${longest}`])).toBe(commit);
 });
 
 test('bytes that are not UTF-8 are refused, and the others with them', async () => {

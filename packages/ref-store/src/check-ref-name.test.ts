@@ -1,7 +1,7 @@
 import { spawnSync } from 'node:child_process';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { checkRefName } from './check-ref-name.ts';
+import { checkNameToSet, checkRefName } from './check-ref-name.ts';
 
 test.each([
   'refs/heads/main',
@@ -58,6 +58,21 @@ test('bytes that are not UTF-8 are refused before they are decoded', () => {
   expect(checkRefName(Buffer.from([...Buffer.from('refs/heads/'), 0xc0, 0xaf]))).toContain('UTF-8');
   expect(checkRefName(Buffer.from([...Buffer.from('refs/heads/'), 0xed, 0xa0, 0x80]))).toContain('UTF-8');
 });
+
+test.each(['a/b', 'a', 'a/\u00e9'])(
+  'no part of a name to set is longer than a clone can keep, as in %s',
+  (parts) => {
+    const fitting = `refs/heads/${parts.replace(/.$/u, (last) => last.repeat(250 / Buffer.byteLength(last)))}`;
+    expect(checkNameToSet(fitting)).toBeNull();
+    for (const name of [`${fitting}x`, `${fitting}x/c`]) {
+      const reason = 'expected at most 250 bytes between slashes, got 251';
+      expect(checkNameToSet(name)).toContain(reason);
+      expect(checkNameToSet(Buffer.from(name))).toContain(reason);
+      expect(checkRefName(name)).toBeNull();
+    }
+    expect(checkNameToSet('refs/heads/..')).toBe('contains ..');
+  },
+);
 
 const pieces = [
   'a',

@@ -1,6 +1,8 @@
 import { isUtf8 } from 'node:buffer';
 
 const NAME_BYTES_MAX = 1024;
+/** A clone keeps a ref in a file of its own, for whose name a file system has 255 bytes, and git locks it as `<name>.lock`. */
+const PART_BYTES_MAX = 255 - '.lock'.length;
 
 /** Characters that git's own rules refuse anywhere in a name, ASCII control characters aside. */
 const GIT_FORBIDDEN = /[ ~^:?*[\\]/;
@@ -45,6 +47,24 @@ export function checkRefName(name: string | Buffer): string | null {
     if (part.endsWith('.lock')) return 'has a part that ends with .lock';
   }
   return null;
+}
+
+/**
+ * The same for a name that a push sets: also, no clone could keep a ref of which a part between slashes is longer than
+ * 250 bytes, and one such ref makes its whole fetch fail. What has such a name already can be deleted.
+ */
+export function checkNameToSet(name: string | Buffer): string | null {
+  const reason = checkRefName(name);
+  if (reason !== null) return reason;
+  const longest = Math.max(
+    ...name
+      .toString()
+      .split('/')
+      .map((part) => Buffer.byteLength(part)),
+  );
+  return longest <= PART_BYTES_MAX
+    ? null
+    : `expected at most ${PART_BYTES_MAX} bytes between slashes, got ${longest}, which no clone can keep as a file; choose a shorter name`;
 }
 
 function codePoint(character: string): string {

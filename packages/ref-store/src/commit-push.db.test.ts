@@ -163,6 +163,11 @@ describe('all or nothing', () => {
       [/not applied/, 'bad name: contains ..'],
     ],
     [
+      'the longest file name of a clone',
+      [set(`refs/heads/${'x'.repeat(251)}`, oid(2)), remove(`refs/heads/${'y'.repeat(251)}`)],
+      [/^bad name: expected at most 250 bytes between slashes, got 251/, /not applied/],
+    ],
+    [
       'a name twice',
       [set('refs/heads/ok', oid(2)), remove('refs/heads/ok')],
       ['named more than once in this push', 'named more than once in this push'],

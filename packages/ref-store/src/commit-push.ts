@@ -1,6 +1,6 @@
 import { SluiceError, type DB } from '@sluice/db';
 import type { Transaction } from 'kysely';
-import { checkRefName } from './check-ref-name.ts';
+import { checkNameToSet, checkRefName } from './check-ref-name.ts';
 import { hashObject } from './hash-object.ts';
 import { judgeEdits, refuseAll, type NamedRefs } from './judge-edits.ts';
 import type { LockedRepo } from './lock-repo.ts';
@@ -113,8 +113,8 @@ function assertOids({ objectFormat }: LockedRepo, { name, expect, to }: RefEdit)
 function findBadNames(edits: readonly RefEdit[]): Map<string, Omit<Refusal, 'name'>> {
   const faults = new Map<string, Omit<Refusal, 'name'>>();
   const seen = new Set<string>();
-  for (const { name } of edits) {
-    const reason = checkRefName(name);
+  for (const { name, to } of edits) {
+    const reason = to === null ? checkRefName(name) : checkNameToSet(name);
     if (reason !== null) faults.set(name, { code: 'bad_name', reason: `bad name: ${reason}` });
     else if (seen.has(name))
       faults.set(name, { code: 'duplicate', reason: 'named more than once in this push' });

@@ -1,4 +1,4 @@
-export { checkRefName } from './check-ref-name.ts';
+export { checkNameToSet, checkRefName } from './check-ref-name.ts';
 export { commitPush, type CommitPushOptions, type PushOutcome } from './commit-push.ts';
 export type { LogProblem } from './found-problem.ts';
 export { countRefs } from './count-refs.ts';

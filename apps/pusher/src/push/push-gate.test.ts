@@ -21,6 +21,13 @@ test('one fault refuses all, and each ref has a reason', () => {
   ]);
 });
 
+test('a ref that no clone could keep is not set, and one that is there can be deleted', () => {
+  const name = `refs/heads/${'a'.repeat(300)}/c`;
+  expect(judgeCommands([command(name)], ordinary)?.[0]?.reason).toContain('at most 250 bytes');
+  expect(judgeCommands([command(name, oid, 'b'.repeat(40))], ordinary)?.[0]?.reason).toContain('got 300');
+  expect(judgeCommands([command(name, zero, oid)], ordinary)).toBeNull();
+});
+
 test('a claim sets exactly its own ref', () => {
   const rules = { objectFormat: 'sha1', claimRef: 'refs/meta/results/ci/x' } as const;
   expect(judgeCommands([command('refs/meta/results/ci/x')], rules)).toBeNull();

@@ -1,5 +1,5 @@
 import { DEFINITION_PREFIX, MEMBER_PREFIX, RESULT_PREFIX } from '@sluice/effect-spec';
-import { checkRefName, NOT_APPLIED, zeroOid, type ObjectFormat } from '@sluice/ref-store';
+import { checkNameToSet, checkRefName, NOT_APPLIED, zeroOid, type ObjectFormat } from '@sluice/ref-store';
 import type { Command } from '../wire/preamble.ts';
 import type { RefReport } from '../wire/report-status.ts';
 import { MEMBERS_MAX } from './governance.ts';
@@ -58,12 +58,12 @@ export function reportsOf(
 }
 
 function judgeCommand({ name, oldOid, newOid }: Command, rules: GateRules, seen: Set<string>): string | null {
-  const bad = checkRefName(name);
+  const zero = zeroOid(rules.objectFormat);
+  const bad = newOid === zero ? checkRefName(name) : checkNameToSet(name);
   if (bad !== null) return `bad name: ${bad}`;
   const text = name.toString('utf8');
   if (seen.has(text)) return 'named more than once in this push';
   seen.add(text);
-  const zero = zeroOid(rules.objectFormat);
   if (oldOid.length !== zero.length || newOid.length !== zero.length) {
     return `expected ${rules.objectFormat} object names`;
   }
