@@ -37,8 +37,8 @@ export async function enqueueEffects(db: Kysely<DB>, effects: readonly NewEffect
 }
 
 /**
- * Fields are named with their index only for an effect that is refused: those names are garbage, and while a batch waits
- * for the server each collection copies it. Measured, of 1,000: 0.7 of 5.2 µs of the caller's for each.
+ * Fields are named with their index only for an effect that is refused: the names of all are garbage, which makes for
+ * more collections while the batch waits for the server. Measured, of 1,000: 0.3 of 5 µs of the caller's for each.
  */
 function checkOneOfMany(effect: NewEffect, index: number): void {
   try {
