@@ -1,4 +1,5 @@
 import { readdirSync } from 'node:fs';
+import { connect } from 'node:net';
 import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
 import { commitFiles, defineEffect, makeRepo, type Git } from '@sluice/testkit';
@@ -367,6 +368,14 @@ test('a fetch request may be compressed; what does not inflate, or inflates beyo
   expect((await send(fetchUrl, { body: gzipSync(Buffer.alloc(200 * 1024 * 1024)), headers })).status).toBe(
     413,
   );
+});
+
+test('two Hosts are refused', async () => {
+  const { port, host } = new URL(url);
+  const socket = connect(Number(port), '127.0.0.1');
+  socket.write(`GET /_health HTTP/1.1\r\nHost: ${host}\r\nHost: ${host}\r\nConnection: close\r\n\r\n`);
+  const answer = Buffer.concat(await socket.toArray()).toString();
+  expect(answer).toMatch(/^HTTP\/1\.1 400 [^]*expected one Host header, got 2\n$/);
 });
 
 test('a push above the limit hears so, and the connection is not left hanging', async () => {

@@ -102,6 +102,12 @@ export function requireFraming(request: IncomingMessage): void {
     throw new HttpError(400, 'expected transfer-encoding chunked or none, got another');
 }
 
+/** Refuses a request of which a proxy in front might have read another Host. Node takes the first. */
+export function requireOneHost(request: IncomingMessage): void {
+  const got = request.headersDistinct['host']?.length ?? 0;
+  if (got > 1) throw new HttpError(400, `expected one Host header, got ${got}`);
+}
+
 /** Refuses a request whose body is encoded in a way that the service does not take. */
 export function requireEncoding(request: IncomingMessage, ...encodings: readonly string[]): void {
   const got = request.headers['content-encoding'] ?? 'identity';

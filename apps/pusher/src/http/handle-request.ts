@@ -4,7 +4,7 @@ import { sql } from 'kysely';
 import { HttpError } from '../http-error.ts';
 import type { Entry, Traffic } from './admission.ts';
 import { advertise } from './advertise.ts';
-import { answerError, requireFraming } from './answer.ts';
+import { answerError, requireFraming, requireOneHost } from './answer.ts';
 import { createAuthorizer, denied } from './authorize.ts';
 import { ANYONE, countedAccount, type Caller, type Denial } from './caller.ts';
 import { clientAddress } from './client-address.ts';
@@ -40,6 +40,7 @@ export function createHandler(pusher: Pusher): HttpHandler {
     response: ServerResponse,
   ): Promise<void> => {
     requireFraming(request);
+    requireOneHost(request);
     if (route.kind !== 'health') demand(entry.count('address', addressOf(request)));
     const caller = route.kind === 'health' ? ANYONE : await authorize(request);
     const account = countedAccount(caller);
