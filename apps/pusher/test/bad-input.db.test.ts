@@ -378,6 +378,48 @@ test('two Hosts are refused', async () => {
   expect(answer).toMatch(/^HTTP\/1\.1 400 [^]*expected one Host header, got 2\n$/);
 });
 
+const FETCH = {
+  'content-type': 'application/x-git-upload-pack-request',
+  'git-protocol': 'version=2',
+};
+const DELIMITER = Buffer.from('0001');
+
+test.each([
+  ['an unknown command', [encodePkt('command=bad\n'), FLUSH], "invalid command 'bad'"],
+  ['two commands', [encodePkt('command=ls-refs\n'), encodePkt('command=fetch\n'), FLUSH], 'requested after'],
+  ['a delimiter first', [DELIMITER, FLUSH], 'no command requested'],
+  ['the end of a response', [Buffer.from('0002')], 'unexpected response end packet'],
+  [
+    'another object format',
+    [encodePkt('command=ls-refs\n'), encodePkt('object-format=sha256\n'), FLUSH],
+    'mismatched object format: server sha1; client sha256',
+  ],
+  ['no end', [encodePkt('command=fetch\n')], 'the remote end hung up'],
+])('a fetch request with %s is the fault of its sender', async (_, packets, reason) => {
+  await work(['push', '--quiet', remote, 'main']);
+  const answer = await send(`${remote}/git-upload-pack`, { body: Buffer.concat(packets), headers: FETCH });
+  expect(answer).toMatchObject({ status: 400 });
+  expect(answer.text).toMatch(/^expected a request of a fetch, got: /);
+  expect(answer.text).toContain(reason);
+  const names = pusher.events.map(({ event }) => event);
+  expect(names).toContain('fetch_refused');
+  expect(names).not.toContain('upload_pack_failed');
+  expect(names).not.toContain('request_failed');
+});
+
+test.each(['version=0', 'version=2'])(
+  'what never was is asked for, and git says so: %s',
+  async (protocol) => {
+    await work(['push', '--quiet', remote, 'main']);
+    const unknown = '1'.repeat(40);
+    const reader = await makeRepo(`${pusher.folder}/reader`);
+    const fetched = await reader.attempt(['-c', `protocol.${protocol}`, 'fetch', remote, unknown]);
+    expect(fetched.code).not.toBe(0);
+    expect(fetched.stderr).toContain(`upload-pack: not our ref ${unknown}`);
+    expect(pusher.events.map(({ event }) => event)).toContain('fetch_refused');
+  },
+);
+
 test('a push above the limit hears so, and the connection is not left hanging', async () => {
   const { url: small } = await pusher.start({
     SLUICE_PUSH_BYTES: '1000',

@@ -5,7 +5,7 @@ import { gitEnvironment } from '../git/git-environment.ts';
 import { uploadPackConfiguration } from '../git/serve-configuration.ts';
 import { startGit, type GitProcess } from '../git/start-git.ts';
 import { writeTo } from '../git/write-to.ts';
-import { unavailable } from '../http-error.ts';
+import { HttpError, unavailable } from '../http-error.ts';
 import { mayListRefs } from '../wire/fetch-request.ts';
 import { noSuchRepository } from './advertise-push.ts';
 import { endAnswer, NO_CACHE, requireContentType, requireEncoding } from './answer.ts';
@@ -17,6 +17,13 @@ import type { RepoAddress } from './route.ts';
 
 /** A list of wants and haves; it grows with the refs on both sides, never with the size of the repository. */
 const REQUEST_BYTES_MAX = 32 * 1024 * 1024;
+
+/** What git says of a request that is none, before it answers. Anything else may be the server's own fault. */
+const MALFORMED =
+  /^(?:fatal|BUG): (?:git upload-pack: |serve\.c:\d+: )?((?:invalid command|command '.*' requested after|no command requested|mismatched object format|unexpected line|unknown capability|protocol error|the remote end hung up|unexpected response end packet).{0,200})/m;
+
+/** Git has told the client as well, in the last packet of its answer. */
+const NOT_OUR_REF = /^fatal: git upload-pack: not our ref [0-9a-f]+$/m;
 
 interface Fetch {
   address: RepoAddress;
@@ -85,9 +92,18 @@ async function serve(
       isWanted: () => reads.isWanted(address.repoId, account),
       onTooSlow: () => countRefusal(pusher.metrics, 408),
     });
-    if (end === 'broken' || end === 'unanswered') {
+    if (end === 'told' || end === 'broken' || end === 'unanswered') {
       const errors = git.errors();
-      pusher.log.warn({ event: 'upload_pack_failed', repo_id: address.repoId, errors });
+      const malformed = end === 'unanswered' ? MALFORMED.exec(errors)?.[1] : undefined;
+      const isReaders = end === 'told' || malformed !== undefined;
+      pusher.log[isReaders ? 'info' : 'warn']({
+        event: isReaders ? 'fetch_refused' : 'upload_pack_failed',
+        repo_id: address.repoId,
+        errors,
+      });
+      if (malformed !== undefined)
+        throw new HttpError(400, `expected a request of a fetch, got: ${malformed}`);
+      // Of an object that was lost git says as well that it is not ours.
       await pusher.guard.suspect(address.repoId, repo.folder);
       if (end === 'unanswered') {
         await pusher.guard.require(address.repoId, repo.folder);
@@ -109,11 +125,11 @@ interface AnswerLimits {
   onTooSlow: () => void;
 }
 
-/** Says whether the answer broke off by git's fault, or did not even begin. */
+/** Says whether the answer ended with git's refusal, broke off by git's fault, or did not even begin. */
 async function copyAnswer(
   git: GitProcess,
   { body, response, ...limits }: AnswerLimits & { body: Buffer; response: ServerResponse },
-): Promise<'whole' | 'left' | 'broken' | 'unanswered'> {
+): Promise<'whole' | 'left' | 'told' | 'broken' | 'unanswered'> {
   const letGo = (): void => {
     if (response.destroyed) return;
     limits.onTooSlow();
@@ -145,6 +161,10 @@ async function copyAnswer(
       return 'whole';
     }
     if (!response.headersSent) return 'unanswered';
+    if (NOT_OUR_REF.test(git.errors())) {
+      endAnswer(response);
+      return 'told';
+    }
     // An answer that breaks off must look like it.
     response.destroy();
     return 'broken';
