@@ -392,9 +392,12 @@ test('without an admin among its members a repository admits nobody but an admin
     return `${accounts.url.replace('//', `//op:${made.token}@`)}/${repoId}.git`;
   };
   await setMember('admin', 'admin', false);
-  const repair = '+refs/meta/members/admin';
+  await setMember('stranger', 'admin', false);
+  const repair = 'refs/meta/members/stranger';
   expect((await work.attempt(['push', await at('signed/*'), repair])).stderr).toContain(reason);
   expect((await work.attempt(['push', await at('*'), 'main:refs/heads/x'])).stderr).toContain(reason);
+  const back = await work.attempt(['push', await at('*'), '+refs/meta/members/admin']);
+  expect(back.stderr).toContain('nobody comes back under the name of a member who was revoked');
   await work(['push', '--quiet', await at('*'), repair]);
   expect((await pushSigned('alice', 'main:refs/heads/x')).code).toBe(0);
 });
