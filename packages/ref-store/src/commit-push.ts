@@ -103,7 +103,7 @@ function assertOids({ objectFormat }: LockedRepo, { name, expect, to }: RefEdit)
     const label = checkRefName(name) === null ? name : 'a ref';
     throw new SluiceError(
       'invalid_argument',
-      `edits: expected ${field} of ${label} to be a ${objectFormat} object id, got ${JSON.stringify(value.slice(0, 80))}`,
+      `edits: expected ${field} of ${label} to be a ${objectFormat} object id, got ${JSON.stringify(value.slice(0, 80))}.`,
     );
   };
   if (expect !== 'any' && expect !== 'absent') check('expect', expect);
