@@ -386,6 +386,6 @@ test('where the members cannot be read, or ssh-keygen is missing, it does not sa
   expect(await verify({ PATH: path })).toMatchObject({
     code: 1,
     stdout: '',
-    stderr: expect.stringMatching(/^sluice: ssh-keygen: expected [^\n]+ENOENT\n {2}next: Install OpenSSH/),
+    stderr: expect.stringMatching(/^sluice: ssh-keygen: expected [^\n]+ENOENT\.\n {2}next: Install OpenSSH/),
   });
 });
