@@ -1,4 +1,13 @@
-import { isOnCurve, type CurveName } from './elliptic-curve.ts';
+import { createPublicKey } from 'node:crypto';
+
+/** Curves by SSH's name, with the length of a coordinate and the name that JSON web keys have for it. */
+const CURVES = {
+  nistp256: { bytes: 32, crv: 'P-256' },
+  nistp384: { bytes: 48, crv: 'P-384' },
+  nistp521: { bytes: 66, crv: 'P-521' },
+} as const;
+/** What comes before both coordinates of a point that is not compressed. */
+const UNCOMPRESSED = 4;
 
 /** Whether the parts of a key's blob behind its type are those of such a key. */
 type Judge = (...parts: Buffer[]) => boolean;
@@ -40,9 +49,9 @@ export function publicKeyOf(blob: Buffer): string | undefined {
 }
 
 /**
- * Whether nothing is missing from a key that {@link normalizePublicKey} gave, and `ssh-keygen` would take it and write it so. One that
- * is cut off is a key as well, of which nobody has the other half; who reads members takes it, who makes them should
- * not.
+ * Whether nothing is missing from a key that {@link normalizePublicKey} gave, and `ssh-keygen` would take it and write it
+ * so. One that is cut off is a key as well, of which nobody has the other half; who reads members takes it, who makes
+ * them should not.
  */
 export function isWholePublicKey(key: string): boolean {
   const [type = '', base64 = ''] = key.split(' ');
@@ -68,12 +77,21 @@ function isEd25519(point: Buffer = Buffer.alloc(0), application?: Buffer): boole
   return point.length === 32 && isText(application);
 }
 
-function onCurve(curve: CurveName): Judge {
-  return (name, point, application) =>
-    name?.toString('latin1') === curve &&
-    point !== undefined &&
-    isOnCurve(curve, point) &&
-    isText(application);
+/** A changed byte makes a point none of the curve's. */
+function onCurve(name: keyof typeof CURVES): Judge {
+  const { bytes, crv } = CURVES[name];
+  return (named, point, application) => {
+    if (named?.toString('latin1') !== name || point?.length !== 1 + 2 * bytes) return false;
+    if (point[0] !== UNCOMPRESSED || !isText(application)) return false;
+    const [x, y] = [point.subarray(1, 1 + bytes), point.subarray(1 + bytes)];
+    const key = { kty: 'EC', crv, x: x.toString('base64url'), y: y.toString('base64url') };
+    try {
+      createPublicKey({ key, format: 'jwk' });
+      return true;
+    } catch {
+      return false;
+    }
+  };
 }
 
 const RSA_BITS = { min: 1024, max: 16_384 };
