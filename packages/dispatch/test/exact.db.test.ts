@@ -3,7 +3,6 @@ import { startTcpProxy, useTestDatabase, type TcpProxy } from '@sluice/testkit';
 import { sql } from 'kysely';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, expect, test } from 'vitest';
-import { systemClock } from '../src/clock.ts';
 import { enqueue, PASS, useDispatchers, type TestDispatcher } from './dispatchers.ts';
 import { until } from './until.ts';
 
@@ -13,12 +12,6 @@ const start = useDispatchers(database);
 const DISPATCHERS = 3;
 const EFFECTS_OF_EACH = 10;
 const CAPS = new Map(Array.from({ length: 9 }, (_, index) => [`repo${index}`, 1 + (index % 3)]));
-
-// Beats that a slow machine keeps, too: one that beats late is given its time before it judges others.
-const BEAT_MS = 5_000;
-const SETTLED_AFTER_BEATS = 3;
-let aheadMs = 0;
-const clock = { ...systemClock, now: () => systemClock.now() + aheadMs };
 
 const cleanups: (() => Promise<void>)[] = [];
 afterEach(async () => {
@@ -44,7 +37,7 @@ async function startBehindProxy(): Promise<Silenceable> {
     await self.gate;
     return PASS;
   };
-  const dispatcher = await start(run, { db: own, slots: 6, clock, leaseMs: 60_000, beatMs: BEAT_MS });
+  const dispatcher = await start(run, { db: own, slots: 6, leaseMs: 1_000, beatMs: 200 });
   const self: Silenceable = { dispatcher, proxy };
   return self;
 }
@@ -78,8 +71,8 @@ function watchCaps() {
 }
 
 /**
- * Silences a dispatcher that has claims until others have taken all of them over, as soon as its last beat is long ago.
- * Its runs end meanwhile, and their completions arrive when it is heard again.
+ * Silences a dispatcher that has claims until others have taken all of them over. Its runs end meanwhile, and their
+ * completions arrive when it is heard again.
  */
 async function silenceUntilTakenOver(one: Silenceable): Promise<void> {
   const { db } = database;
@@ -97,12 +90,6 @@ async function silenceUntilTakenOver(one: Silenceable): Promise<void> {
     .execute();
   expect(held.length).toBeGreaterThan(0);
   await until('others have its effects', async () => {
-    // Each time anew: a beat may have been on its way.
-    await db
-      .updateTable('dispatcher')
-      .set({ heartbeat_at: new Date(0) })
-      .where('dispatcher_id', '=', claimant)
-      .execute();
     const { rows } = await sql`
       select from ${table('effect')} where effect_id = any(${held.map(({ effect_id }) => effect_id)}::bigint[])
          and (state = 'enqueued' or claimant = ${claimant}) limit 1`.execute(db);
@@ -122,7 +109,6 @@ test.each([8, null])(
     await db.updateTable('queue_limit').set({ global_cap: globalCap }).execute();
     const stopWatching = watchCaps();
     const all = await Promise.all(Array.from({ length: DISPATCHERS }, () => startBehindProxy()));
-    aheadMs += SETTLED_AFTER_BEATS * BEAT_MS;
     const silenced = all.slice(1);
     for (const one of silenced) {
       await enqueue(db, [...CAPS.keys()], EFFECTS_OF_EACH, { maxAttempts: 100 });
