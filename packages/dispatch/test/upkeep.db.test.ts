@@ -1,6 +1,6 @@
 import { countDeadRows } from '@sluice/queue-core/dispatcher';
 import { createDatabase, type DB } from '@sluice/db';
-import { useTestDatabase } from '@sluice/testkit';
+import { untilRemovable, useTestDatabase } from '@sluice/testkit';
 import { sql, type Kysely } from 'kysely';
 import { afterEach, expect, test } from 'vitest';
 import { enqueue } from './dispatchers.ts';
@@ -103,7 +103,7 @@ async function deadRows(): Promise<number> {
   return (await countDeadRows(database.db)).get('effect_queue')!;
 }
 
-/** Leaves 30,000 behind, which only upkeep will remove. */
+/** Leaves 30,000 behind, which only upkeep will remove, and can. */
 async function makeDeadRows(): Promise<void> {
   const { db } = database;
   await sql`alter table sluice.effect_queue set (autovacuum_enabled = false)`.execute(db);
@@ -112,6 +112,7 @@ async function makeDeadRows(): Promise<void> {
   );
   await db.deleteFrom('effect_queue').execute();
   await until('the statistics know of the dead rows', async () => (await deadRows()) >= 30_000);
+  await untilRemovable(db);
 }
 
 test('dead rows of a fast queue are removed without waiting for autovacuum', async () => {

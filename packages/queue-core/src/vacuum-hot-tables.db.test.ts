@@ -1,5 +1,5 @@
 import { createDatabase, table, type DB } from '@sluice/db';
-import { useTestDatabase } from '@sluice/testkit';
+import { untilRemovable, useTestDatabase } from '@sluice/testkit';
 import { sql, type Kysely } from 'kysely';
 import { beforeAll, beforeEach, expect, test, vi } from 'vitest';
 import { emptyQueue, fillQueue } from '../test/fill-queue.ts';
@@ -15,11 +15,12 @@ beforeAll(async () => {
 
 beforeEach(() => emptyQueue(database.db));
 
-/** Leaves dead rows behind, and waits until the statistics know of them. */
+/** Leaves dead rows behind, and waits until the statistics know of them and nobody sees them any more. */
 async function die(db: Kysely<DB>): Promise<void> {
   await fillQueue(db, 'a', ROWS);
   await db.deleteFrom('effect_queue').execute();
   await vi.waitUntil(async () => (await deadRows(db)) >= ROWS, { timeout: 20_000, interval: 50 });
+  await untilRemovable(db);
 }
 
 async function deadRows(db: Kysely<DB>): Promise<number> {

@@ -22,3 +22,4 @@ export { PGBOUNCER_CONNECTIONS, startPgBouncer, type PgBouncer } from './start-p
 export { startTcpProxy, type TcpProxy } from './tcp-proxy.ts';
 export { makeTempFolder, useTempFolder } from './temp-folder.ts';
 export { useEmptyDatabase, useTestDatabase, type TestDatabase } from './test-database.ts';
+export { untilRemovable } from './until-removable.ts';
