@@ -1,4 +1,4 @@
-import type { Claim, ClaimedEffect } from '@sluice/queue-core/dispatcher';
+import { hearInProcess, type Claim, type ClaimedEffect } from '@sluice/queue-core/dispatcher';
 import { Arrivals } from './arrivals.ts';
 import { backoffMs } from './backoff.ts';
 import { Claimer } from './claimer.ts';
@@ -51,6 +51,7 @@ export class Dispatcher {
   readonly #counts = { claimed: 0, completed: 0, retried: 0, dead: 0, stale: 0, handedBack: 0 };
   #idleWaiters: (() => void)[] = [];
   #listener: AsyncDisposable | undefined;
+  #deafen: (() => void) | undefined;
   #claiming: Promise<void> | undefined;
   #upkeeping: Promise<unknown> | undefined;
   #stopped: Promise<void> | undefined;
@@ -159,6 +160,7 @@ export class Dispatcher {
         },
       });
     }
+    this.#deafen = this.#hearInProcess();
     this.#claiming = this.#claimUntilStopped();
     this.#upkeeping = Promise.all([this.#upkeep.run(), this.#arrivals.run()]);
   }
@@ -174,6 +176,20 @@ export class Dispatcher {
   async stop(options: { hurry?: boolean } = {}): Promise<void> {
     if (options.hurry === true) this.#hurrying.abort();
     await (this.#stopped ??= this.#stop());
+  }
+
+  #hearInProcess(): () => void {
+    const lease = this.#lease;
+    return hearInProcess(this.#parts.db, {
+      get id() {
+        return lease.id;
+      },
+      // No news as to whether to sleep: nobody sends notifications for these.
+      onEnqueued: (repoId, effectId) => {
+        this.#claimer.hint(repoId, effectId);
+        this.#wakeUp.ring();
+      },
+    });
   }
 
   #onAnnounced(repoId: string, effectId: bigint): void {
@@ -299,6 +315,7 @@ export class Dispatcher {
     const { clock, graceMs, emit } = this.#parts;
     const before = this.#counts.handedBack;
     this.#stopping.abort();
+    this.#deafen?.();
     this.#wakeUp.ring();
     for (const resolve of this.#idleWaiters.splice(0)) resolve();
     // The heartbeat goes on until the last claim is closed: nobody else may take what is still running.

@@ -8,7 +8,6 @@ import { enqueue, PASS, useDispatchers, type TestDispatcher } from './dispatcher
 import { until } from './until.ts';
 
 const database = useTestDatabase();
-const start = useDispatchers(database);
 
 const DISPATCHERS = 3;
 const EFFECTS_OF_EACH = 10;
@@ -24,6 +23,9 @@ const cleanups: (() => Promise<void>)[] = [];
 afterEach(async () => {
   for (const cleanup of cleanups.splice(0).reverse()) await cleanup();
 });
+
+// Before the pools that they are on are closed, the dispatchers are stopped.
+const start = useDispatchers(database);
 
 interface Silenceable {
   dispatcher: TestDispatcher;

@@ -40,6 +40,7 @@ export const {
 export { isRepoId } from './assert-argument.ts';
 export { cleanReason } from './clean-reason.ts';
 export { effectId, type EffectId } from './effect-id.ts';
+export { hearInProcess } from './neighbours.ts';
 export { QUEUE_COUNT_MAX, type RepoQueue } from './queue-by-repo.ts';
 export type { Arrival } from './arrivals.ts';
 export type { Claim, ClaimedEffect, Outcome } from './claim.ts';

@@ -1,5 +1,6 @@
 import { CHANNELS, PREPARED, table, textArray, type DB } from '@sluice/db';
 import { sql, type CompiledQuery, type Kysely, type RawBuilder } from 'kysely';
+import { isToBeTold } from './is-to-be-told.ts';
 import type { NewEffect } from './new-effect.ts';
 import { nextEffectId } from './sequences.ts';
 import { filled, templateOf, type Template } from './template.ts';
@@ -33,8 +34,10 @@ export async function insertEffects(
 export async function insertUnlimited(
   db: Kysely<DB>,
   effects: readonly NewEffect[],
+  toldIds: readonly string[] = [],
 ): Promise<(bigint | undefined)[]> {
-  const { rows } = await db.executeQuery<Inserted>(insertManyQuery(effects, { unlessLimited: 'effect' }));
+  const query = insertManyQuery(effects, { unlessLimited: 'effect' }, toldIds);
+  const { rows } = await db.executeQuery<Inserted>(query);
   return rows[0]!.ids!.split(' ').map((id) => (id === '' ? undefined : BigInt(id)));
 }
 
@@ -50,7 +53,7 @@ const OPTIONAL = {
   pushId: { type: 'text', of: (effect: NewEffect) => effect.pushId ?? null },
 } as const;
 type Optional = keyof typeof OPTIONAL;
-type Name = Optional | 'ids' | 'repoIds' | 'payloads' | 'limitedRepoIds';
+type Name = Optional | 'ids' | 'repoIds' | 'payloads' | 'limitedRepoIds' | 'toldIds';
 const OPTIONALS = Object.keys(OPTIONAL) as Optional[];
 
 /** What the statement depends on. */
@@ -74,7 +77,11 @@ const SHAPES_MAX = 30;
  * only what differs within the batch is an array: of most batches two, and the name. Measured, of 1,000: 7 to 8 µs for
  * each, client and server, and 11 with an array for every column.
  */
-export function insertManyQuery(effects: readonly NewEffect[], options: Options): CompiledQuery<Inserted> {
+export function insertManyQuery(
+  effects: readonly NewEffect[],
+  options: Options,
+  toldIds: readonly string[] = [],
+): CompiledQuery<Inserted> {
   const varying = OPTIONALS.filter((name) => {
     const { of } = OPTIONAL[name];
     const first = of(effects[0]!);
@@ -93,6 +100,7 @@ export function insertManyQuery(effects: readonly NewEffect[], options: Options)
     ids: 'ids' in options ? options.ids : undefined,
     repoIds: textArray(effects.map((effect) => effect.repoId)),
     payloads: textArray(effects.map((effect) => effect.payload)),
+    toldIds,
     limitedRepoIds:
       ids === 'given' ? undefined : textArray([...new Set(effects.map((effect) => effect.repoId))]),
   });
@@ -142,7 +150,7 @@ function statement({ ids, varying }: Shape, value: (name: Name) => RawBuilder<un
       select pg_notify(${sql.lit(CHANNELS.effects)}, min(effect_id) || ' ' || repo_id)
         from drawn, ${given}
        where effect_id is not null and (${at} > statement_timestamp()) is not true
-         and exists (select from ${table('dispatcher')} d where d.is_sleeping)
+         and ${isToBeTold(value('toldIds'))}
        group by repo_id
     )
     select array_to_string(ids, ' ', '') as ids, (select count(pg_notify::text) from told) as told from drawn`;
