@@ -12,6 +12,7 @@ import { createGit, type Git } from './git.ts';
 import { pushRef, type RefPush } from './push-ref.ts';
 import { readSmallFile } from './read-small-file.ts';
 import { listDefinitions, readDefinitions, type RemoteDefinition } from './remote-definitions.ts';
+import { onRemote } from './remote-option.ts';
 import { table, writeStored, type Terminal } from './terminal.ts';
 import { shownRemote } from './without-credentials.ts';
 
@@ -40,7 +41,11 @@ export async function addEffect(
     message: `${current === undefined ? 'Add' : 'Change'} effect ${name}`,
     parent: current?.oid,
   });
-  await pushRef(git, { ...refOf(name), remote, from: current?.oid ?? null, to: commit }, terminal.stdout);
+  await pushRef(
+    git,
+    { ...refOf(name, remote), remote, from: current?.oid ?? null, to: commit },
+    terminal.stdout,
+  );
   terminal.stdout.write(
     `${current === undefined ? 'added' : 'changed'} ${name} on ${shownRemote(remote)} (${commit.slice(0, 12)})\n`,
   );
@@ -52,7 +57,7 @@ export async function listEffects(terminal: Terminal, remote: string): Promise<v
   const definitions = await listDefinitions(git, remote);
   if (definitions.length === 0) {
     terminal.stdout.write(
-      `no effects on ${shownRemote(remote)}; add one with sluice effect add <name> <file>\n`,
+      `no effects on ${shownRemote(remote)}; add one with ${onRemote('sluice effect add <name> <file>', remote)}\n`,
     );
     return;
   }
@@ -69,7 +74,7 @@ export async function showEffect(terminal: Terminal, name: string, remote: strin
   if (text === undefined) {
     throw new CommandError(
       `${name} on ${shownRemote(remote)} holds no ${DEFINITION_FILE}`,
-      `Replace it with sluice effect add ${name} <file>.`,
+      `Replace it with ${onRemote(`sluice effect add ${name} <file>`, remote)}.`,
     );
   }
   writeStored(terminal.stdout, text);
@@ -79,12 +84,16 @@ export async function showEffect(terminal: Terminal, name: string, remote: strin
 export async function removeEffect(terminal: Terminal, name: string, remote: string): Promise<void> {
   const git = createGit(terminal.cwd, terminal.env);
   const { oid } = await findDefinition(git, remote, name);
-  await pushRef(git, { ...refOf(name), remote, from: oid, to: null }, terminal.stdout);
+  await pushRef(git, { ...refOf(name, remote), remote, from: oid, to: null }, terminal.stdout);
   terminal.stdout.write(`removed ${name} from ${shownRemote(remote)} (it was ${oid.slice(0, 12)})\n`);
 }
 
-function refOf(name: string): Pick<RefPush, 'ref' | 'what' | 'look'> {
-  return { ref: `${DEFINITION_PREFIX}${name}`, what: name, look: `sluice effect show ${name}` };
+function refOf(name: string, remote: string): Pick<RefPush, 'ref' | 'what' | 'look'> {
+  return {
+    ref: `${DEFINITION_PREFIX}${name}`,
+    what: name,
+    look: onRemote(`sluice effect show ${name}`, remote),
+  };
 }
 
 async function findDefinition(git: Git, remote: string, name: string): Promise<RemoteDefinition> {
@@ -93,7 +102,7 @@ async function findDefinition(git: Git, remote: string, name: string): Promise<R
   if (found !== undefined) return found;
   throw new CommandError(
     `the remote ${shownRemote(remote)} has no effect called ${name}`,
-    'sluice effect list shows the ones it has.',
+    `${onRemote('sluice effect list', remote)} shows the ones it has.`,
   );
 }
 

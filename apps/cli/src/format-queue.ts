@@ -8,10 +8,12 @@ import {
   type WaitReason,
 } from '@sluice/queue-core/dispatcher';
 import { formatInstant } from './format-instant.ts';
-import { table } from './terminal.ts';
+import { printableLine, table } from './terminal.ts';
 
 /** What `sluice queue` shows. */
 export interface QueueView {
+  /** All of it is about this one. */
+  readonly repoId: string | undefined;
   readonly repos: readonly RepoQueue[];
   readonly totals: QueueTotals;
   readonly running: readonly RunningEffect[];
@@ -20,13 +22,17 @@ export interface QueueView {
 }
 
 /** The queue as tables: each repository, then what runs, what waits and for what, and what finished last. */
-export function formatQueue({ repos, totals, running, waiting, finished }: QueueView): string {
+export function formatQueue({ repoId, repos, totals, running, waiting, finished }: QueueView): string {
   const sections: string[] = [];
   if (totals.globalCap !== null) {
     sections.push(`${totals.running} run in all, the global cap is ${totals.globalCap}\n`);
   }
   if ([repos, running, waiting, finished].every((rows) => rows.length === 0)) {
-    sections.push('nothing is queued and nothing has finished\n');
+    sections.push(
+      repoId === undefined
+        ? 'nothing is queued and nothing has finished\n'
+        : `nothing of ${printableLine(repoId)} is queued or has finished; without --repo, sluice queue shows every repository with work\n`,
+    );
   }
   if (repos.length > 0) {
     const rows = repos.map((repo) => [

@@ -45,6 +45,7 @@ async function readQueue(
   defaultCap: number,
 ): Promise<string> {
   return formatQueue({
+    repoId,
     repos: await queueByRepo(db, { repoId, limit }),
     totals: await queueTotals(db),
     running: await runningEffects(db, { repoId, limit }),

@@ -208,6 +208,19 @@ describe('sluice effect', () => {
     }
   });
 
+  it('says what to do next for the same remote', async () => {
+    await git(clone, 'remote', 'add', 'away', bare);
+    expect((await cli('effect', 'list', '--remote', 'away')).stdout).toBe(
+      'no effects on away; add one with sluice effect add <name> <file> --remote away\n',
+    );
+    expect((await cli('effect', 'show', 'build', '--remote', 'away')).stderr).toContain(
+      'sluice effect list --remote away shows the ones it has.',
+    );
+    expect((await cli('effect', 'show', 'build')).stderr).toContain(
+      'sluice effect list shows the ones it has.',
+    );
+  });
+
   it('works where nobody told git a name, and takes the one it was told', async () => {
     await cli('effect', 'add', 'build', await definition(BUILD));
     expect(await git(bare, 'log', '-1', '--format=%an <%ae>', 'refs/meta/effects/build')).toBe(

@@ -12,6 +12,7 @@ import { buildFileCommit } from '../build-file-commit.ts';
 import { CommandError } from '../command-error.ts';
 import { createGit, type Git } from '../git.ts';
 import { pushRef, SIGNING_SETUP } from '../push-ref.ts';
+import { onRemote } from '../remote-option.ts';
 import type { Terminal } from '../terminal.ts';
 import { shownRemote } from '../without-credentials.ts';
 import { assertAdminRemains, assertKeyIsFree } from './member-rules.ts';
@@ -96,7 +97,7 @@ export async function revokeMember(
   if (current === undefined) {
     throw new CommandError(
       `the remote ${shownRemote(remote)} has no member called ${name}`,
-      'sluice member list shows the ones it has.',
+      `${onRemote('sluice member list', remote)} shows the ones it has.`,
     );
   }
   if (current.member.revoked) {
@@ -104,7 +105,7 @@ export async function revokeMember(
     return;
   }
   const change: MemberChange =
-    wanted === undefined ? { revoked: true } : { removeKey: keyToRemove(current, wanted) };
+    wanted === undefined ? { revoked: true } : { removeKey: keyToRemove(current, wanted, remote) };
   const message = wanted === undefined ? `Revoke member ${name}` : `Take a key from member ${name}`;
   const { member, commit } = await pushChange(terminal, scene, change, message);
   terminal.stdout.write(
@@ -157,25 +158,25 @@ async function pushChange(
     message,
     parent: current?.oid,
   });
-  const look = 'sluice member list';
+  const look = onRemote('sluice member list', remote);
   const push = { remote, ref, what: name, look, from: current?.oid ?? null, to: commit, options };
   await pushRef(git, push, terminal.stdout);
   return { member: parsed.member, commit: commit.slice(0, 12) };
 }
 
 /** The key with that fingerprint, if the member can do without it. */
-function keyToRemove({ name, member }: RemoteMember, fingerprint: string): string {
+function keyToRemove({ name, member }: RemoteMember, fingerprint: string, remote: string): string {
   const key = member.keys.find((one) => readPublicKey(one)?.fingerprint === fingerprint);
   if (key === undefined) {
     throw new CommandError(
       `expected a key of ${name}, got ${JSON.stringify(fingerprint.slice(0, 60))}, which is none`,
-      'sluice member list shows the keys with their fingerprints.',
+      `${onRemote('sluice member list', remote)} shows the keys with their fingerprints.`,
     );
   }
   if (member.keys.length > 1) return key;
   throw new CommandError(
     `${name} has no other key than ${fingerprint}`,
-    `Add the new one first with sluice member add ${name} --key <file.pub>, or revoke ${name} without --key.`,
+    `Add the new one first with ${onRemote(`sluice member add ${name} --key <file.pub>`, remote)}, or revoke ${name} without --key.`,
   );
 }
 

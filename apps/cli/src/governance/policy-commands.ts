@@ -12,6 +12,7 @@ import { createGit } from '../git.ts';
 import { pushRef } from '../push-ref.ts';
 import type { Terminal } from '../terminal.ts';
 import { shownRemote } from '../without-credentials.ts';
+import { onRemote } from '../remote-option.ts';
 import { describeChange, describeRules } from './describe-policy.ts';
 import { NO_MEMBERS_YET } from './policy-show-command.ts';
 import { asksForSignatures, listGoverningRefs, readMembers, readPolicy } from './remote-governance.ts';
@@ -27,7 +28,7 @@ export async function setRule(
   if (Object.values(change).every((value) => value === undefined)) {
     throw new CommandError(
       'expected some of --roles, --force, --delete and --attestation, got none',
-      `sluice policy show lists the rules; sluice policy unset ${pattern} takes this one away.`,
+      `${onRemote('sluice policy show', remote)} lists the rules; ${onRemote(`sluice policy unset ${pattern}`, remote)} takes this one away.`,
     );
   }
   await changePolicy(terminal, pattern, change, remote);
@@ -51,7 +52,7 @@ async function changePolicy(
   if (text === null) {
     throw new CommandError(
       `the policy of ${shownRemote(remote)} has no rule for ${pattern}`,
-      'sluice policy show lists the rules; those that hold everywhere are changed with sluice policy set.',
+      `${onRemote('sluice policy show', remote)} lists the rules; those that hold everywhere are changed with ${onRemote('sluice policy set', remote)}.`,
     );
   }
   const policy = parseOrRefuse(text);
@@ -72,7 +73,7 @@ async function changePolicy(
     message: `${change === 'unset' ? 'Unset' : 'Set'} the rule for ${pattern}`,
     parent: refs.config?.oid,
   });
-  const names = { ref: CONFIG_REF, what: 'the policy', look: 'sluice policy show' };
+  const names = { ref: CONFIG_REF, what: 'the policy', look: onRemote('sluice policy show', remote) };
   await pushRef(git, { ...names, remote, from: refs.config?.oid ?? null, to, options }, terminal.stdout);
   terminal.stdout.write(
     `changed the policy of ${shownRemote(remote)} (${to.slice(0, 12)})\n\n${describeChange(pattern, before.policy, policy)}\n${describeRules(policy)}`,
