@@ -312,12 +312,8 @@ describe('sluice key', () => {
   it('lists keys and retires one', async () => {
     const old = await newKey();
     await registerServerKey(database.db, old);
-    expect((await cli('key', 'list')).stdout).toMatch(
-      new RegExp(
-        `\\d{4}-\\d\\d-\\d\\d \\d\\d:\\d\\d:\\d\\dZ  in use +${old.publicKey.replaceAll('+', '\\\\+')}$`,
-        'm',
-      ),
-    );
+    const listed = (await cli('key', 'list')).stdout.split('\n').find((row) => row.endsWith(old.publicKey));
+    expect(listed).toMatch(/^SHA256:\S+ +\d{4}-\d\d-\d\d \d\d:\d\d:\d\dZ  in use +ssh-ed25519 /);
     expect(await cli('key', 'retire', old.fingerprint)).toMatchObject({ code: 0, stderr: '' });
     const line = (await cli('key', 'list')).stdout.split('\n').find((row) => row.startsWith(old.fingerprint));
     expect(line).not.toContain('in use');
