@@ -1,5 +1,6 @@
 import { createToken, type Scope } from '@sluice/access';
 import { commitFileAt, commitFiles, defineEffect, makeRepo, type Git, type GitResult } from '@sluice/testkit';
+import { sql } from 'kysely';
 import { beforeEach, expect } from 'vitest';
 import { usePusher, type PusherFixture } from './use-pusher.ts';
 
@@ -59,7 +60,12 @@ export function useGovernedRepo(): GovernedRepo {
   };
 
   const rowsOf = async (name: 'ref' | 'reflog' | 'op_record' | 'effect' | 'push_certificate' | 'repo') =>
-    await pusher.database.db.selectFrom(name).selectAll().where('repo_id', '=', repoId).execute();
+    await pusher.database.db
+      .selectFrom(name)
+      .selectAll()
+      .where('repo_id', '=', repoId)
+      .orderBy(sql`${sql.ref(name)}::text`)
+      .execute();
 
   const everything = async (): Promise<unknown> => [
     await rowsOf('repo'),
