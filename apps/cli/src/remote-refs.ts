@@ -34,7 +34,9 @@ export async function listRemoteRefs(
       `the remote ${shownRemote(remote)} did not answer: ${reason(stderr)}`,
       isUnknown
         ? 'Check its name; a repository that is new is made by the first push, or by sluice effect add.'
-        : await otherRemotes(git, remote),
+        : /Failed to connect|Connection refused|Could not resolve host/.test(stderr)
+          ? 'Nothing answers at its address: check that the server runs, and the address with git remote -v.'
+          : await otherRemotes(git, remote),
     );
   }
   return (
