@@ -125,8 +125,7 @@ export class Dispatcher {
     this.#arrivals = new Arrivals({
       db,
       clock,
-      // One that is never told, and has nothing to do, is left to the poll.
-      shouldLook: () => (this.#listener === undefined ? this.#runner.size > 0 : !this.#rest.isSleeping),
+      shouldLook: () => this.#looksForArrivals,
       onArrived: (arrivals) => {
         this.#news.note(arrivals.length);
         const waiting = arrivals.filter(({ isWaiting }) => isWaiting);
@@ -178,16 +177,21 @@ export class Dispatcher {
     await (this.#stopped ??= this.#stop());
   }
 
+  /** One that is never notified, and has nothing to do, is left to the poll. */
+  get #looksForArrivals(): boolean {
+    return this.#listener === undefined ? this.#runner.size > 0 : !this.#rest.isSleeping;
+  }
+
   #hearInProcess(): () => void {
     const lease = this.#lease;
     return hearInProcess(this.#parts.db, {
       get id() {
         return lease.id;
       },
-      // No news as to whether to sleep: nobody sends notifications for these.
       onEnqueued: (repoId, effectId) => {
-        this.#claimer.hint(repoId, effectId);
-        this.#wakeUp.ring();
+        // While many arrive, they are found many at a time.
+        if (this.#looksForArrivals) this.#claimer.hint(repoId, effectId);
+        else this.#onAnnounced(repoId, effectId);
       },
     });
   }

@@ -1,9 +1,9 @@
 import type { ClaimedEffect } from '@sluice/queue-core/dispatcher';
 import { enqueueEffects, type NewEffect } from '@sluice/queue-core/repo';
-import type { DB } from '@sluice/db';
+import { createDatabase, type DB } from '@sluice/db';
 import type { TestDatabase } from '@sluice/testkit';
 import type { Kysely } from 'kysely';
-import { afterEach } from 'vitest';
+import { afterAll, afterEach } from 'vitest';
 import {
   startDispatcher,
   type DispatchEvent,
@@ -21,9 +21,14 @@ export interface TestDispatcher extends RunningDispatcher {
   of<N extends DispatchEvent['name']>(name: N): Extract<DispatchEvent, { name: N }>[];
 }
 
-/** Dispatchers with short intervals, stopped after each test whatever it did. */
+/**
+ * Dispatchers with short intervals, stopped after each test whatever it did. They share a pool that is not the test's,
+ * on which they would hear in memory of what the test enqueues.
+ */
 export function useDispatchers(database: TestDatabase) {
   const started: RunningDispatcher[] = [];
+  let pool: Kysely<DB> | undefined;
+  afterAll(() => pool?.destroy());
   afterEach(async () => {
     await Promise.all(started.splice(0).map((dispatcher) => dispatcher.stop({ hurry: true })));
     await clear(database.db);
@@ -34,7 +39,7 @@ export function useDispatchers(database: TestDatabase) {
   ): Promise<TestDispatcher> => {
     const events: DispatchEvent[] = [];
     const dispatcher = await startDispatcher({
-      db: database.db,
+      db: (pool ??= createDatabase({ connectionString: database.url, applicationName: 'dispatchers' })),
       slots: 8,
       repoCap: 4,
       pollMs: 50,

@@ -8,6 +8,7 @@ import { prepareBatch, readRoom, readWaiting } from './enqueue-facts.ts';
 import { insertEffects } from './insert-effects.ts';
 import { insertFinished } from './insert-finished.ts';
 import { insertJoined } from './insert-joined.ts';
+import { herald, toldIds } from './neighbours.ts';
 import { checkNewEffect, type NewEffect } from './new-effect.ts';
 import { planEnqueue, type Candidate } from './plan-enqueue.ts';
 import { lockTurns } from './turn-lock.ts';
@@ -49,11 +50,26 @@ function checkOneOfMany(effect: NewEffect, index: number): void {
   }
 }
 
+interface Options {
+  whenFull: 'skip' | 'refuse';
+}
+
 /** {@link enqueueEffects} without its checks; `whenFull: 'refuse'` throws `queue_full` before anything is written. */
 export async function enqueue(
   db: Kysely<DB>,
   effects: readonly NewEffect[],
-  options: { whenFull: 'skip' | 'refuse' },
+  options: Options,
+): Promise<Enqueued[]> {
+  const tell = herald(db, effects);
+  const enqueued = await enqueueUnheard(db, effects, options);
+  tell(enqueued);
+  return enqueued;
+}
+
+async function enqueueUnheard(
+  db: Kysely<DB>,
+  effects: readonly NewEffect[],
+  options: Options,
 ): Promise<Enqueued[]> {
   if (effects.length === 0) return [];
   const [first] = effects;
@@ -63,7 +79,7 @@ export async function enqueue(
     const holder = await keyHolder(db, first!);
     if (holder !== undefined) return [duplicate(holder)];
   } else if (!effects.some((effect) => effect.dedupKey !== undefined || effect.supersede === true)) {
-    const ids = await insertEffects(db, effects, { unlessLimited: 'batch' });
+    const ids = await insertEffects(db, effects, { unlessLimited: 'batch' }, toldIds(db, effects));
     if (ids !== undefined) return ids.map((id) => queued(id, []));
   }
   return await inBoundedTransaction(db, (trx) => enqueueByRules(trx, effects, options.whenFull));

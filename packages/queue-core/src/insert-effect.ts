@@ -14,9 +14,9 @@ import { filled, templateOf, type Template } from './template.ts';
 export async function insertEffect(
   db: Kysely<DB>,
   effect: NewEffect,
-  toldIds: readonly string[] = [],
+  told: readonly string[] = [],
 ): Promise<bigint | undefined> {
-  const { rows } = await db.executeQuery<{ effect_id: string }>(insertQuery(effect, toldIds));
+  const { rows } = await db.executeQuery<{ effect_id: string }>(insertQuery(effect, told));
   const [row] = rows;
   return row === undefined ? undefined : BigInt(row.effect_id);
 }
@@ -34,7 +34,7 @@ const templates = new Map<string, Template<keyof Values>>();
 /** The statement behind {@link insertEffect}. */
 export function insertQuery(
   effect: NewEffect,
-  toldIds: readonly string[] = [],
+  told: readonly string[] = [],
 ): CompiledQuery<{ effect_id: string }> {
   const isNow = effect.runAt === undefined && (effect.delayMs ?? 0) === 0;
   const shape: Shape = {
@@ -44,10 +44,10 @@ export function insertQuery(
   const key = `${shape.isKeyed} ${shape.when}`;
   let template = templates.get(key);
   if (template === undefined) templates.set(key, (template = templateFor(shape)));
-  return filled(template, valuesOf(effect, toldIds));
+  return filled(template, valuesOf(effect, told));
 }
 
-function valuesOf(effect: NewEffect, toldIds: readonly string[]) {
+function valuesOf(effect: NewEffect, told: readonly string[]) {
   return {
     repoId: effect.repoId,
     name: effect.name ?? '',
@@ -60,7 +60,7 @@ function valuesOf(effect: NewEffect, toldIds: readonly string[]) {
     isRetained: effect.retainDedupKey ?? false,
     concurrencyGroup: effect.concurrencyGroup ?? null,
     pushId: effect.pushId ?? null,
-    toldIds,
+    told,
   };
 }
 
@@ -93,6 +93,6 @@ function statement(shape: Shape, value: (name: keyof Values) => RawBuilder<unkno
            (effect_id, repo_id, name, payload, priority, max_attempts, run_at, dedup_key, concurrency_group, push_id)
     ${shape.isKeyed ? sql`select key.effect_id, ${values} from key` : sql`select ${nextEffectId}, ${values} where ${isUnlimited}`}
     returning effect_id::text,
-              case when q.run_at is null and ${isToBeTold(value('toldIds'))}
+              case when q.run_at is null and ${isToBeTold(value('told'))}
                    then pg_notify(${sql.lit(CHANNELS.effects)}, q.effect_id || ' ' || q.repo_id)::text end as told`;
 }

@@ -25,8 +25,9 @@ export async function insertEffects(
   db: Kysely<DB>,
   effects: readonly NewEffect[],
   options: { ids: readonly bigint[] } | { unlessLimited: 'batch' },
+  told: readonly string[] = [],
 ): Promise<bigint[] | undefined> {
-  const { rows } = await db.executeQuery<Inserted>(insertManyQuery(effects, options));
+  const { rows } = await db.executeQuery<Inserted>(insertManyQuery(effects, options, told));
   return rows[0]?.ids?.split(' ').map(BigInt);
 }
 
@@ -34,9 +35,9 @@ export async function insertEffects(
 export async function insertUnlimited(
   db: Kysely<DB>,
   effects: readonly NewEffect[],
-  toldIds: readonly string[] = [],
+  told: readonly string[] = [],
 ): Promise<(bigint | undefined)[]> {
-  const query = insertManyQuery(effects, { unlessLimited: 'effect' }, toldIds);
+  const query = insertManyQuery(effects, { unlessLimited: 'effect' }, told);
   const { rows } = await db.executeQuery<Inserted>(query);
   return rows[0]!.ids!.split(' ').map((id) => (id === '' ? undefined : BigInt(id)));
 }
@@ -53,7 +54,7 @@ const OPTIONAL = {
   pushId: { type: 'text', of: (effect: NewEffect) => effect.pushId ?? null },
 } as const;
 type Optional = keyof typeof OPTIONAL;
-type Name = Optional | 'ids' | 'repoIds' | 'payloads' | 'limitedRepoIds' | 'toldIds';
+type Name = Optional | 'ids' | 'repoIds' | 'payloads' | 'limitedRepoIds' | 'told';
 const OPTIONALS = Object.keys(OPTIONAL) as Optional[];
 
 /** What the statement depends on. */
@@ -80,7 +81,7 @@ const SHAPES_MAX = 30;
 export function insertManyQuery(
   effects: readonly NewEffect[],
   options: Options,
-  toldIds: readonly string[] = [],
+  told: readonly string[] = [],
 ): CompiledQuery<Inserted> {
   const varying = OPTIONALS.filter((name) => {
     const { of } = OPTIONAL[name];
@@ -100,7 +101,7 @@ export function insertManyQuery(
     ids: 'ids' in options ? options.ids : undefined,
     repoIds: textArray(effects.map((effect) => effect.repoId)),
     payloads: textArray(effects.map((effect) => effect.payload)),
-    toldIds,
+    told,
     limitedRepoIds:
       ids === 'given' ? undefined : textArray([...new Set(effects.map((effect) => effect.repoId))]),
   });
@@ -150,7 +151,7 @@ function statement({ ids, varying }: Shape, value: (name: Name) => RawBuilder<un
       select pg_notify(${sql.lit(CHANNELS.effects)}, min(effect_id) || ' ' || repo_id)
         from drawn, ${given}
        where effect_id is not null and (${at} > statement_timestamp()) is not true
-         and ${isToBeTold(value('toldIds'))}
+         and ${isToBeTold(value('told'))}
        group by repo_id
     )
     select array_to_string(ids, ' ', '') as ids, (select count(pg_notify::text) from told) as told from drawn`;

@@ -3,7 +3,7 @@ import type { Kysely } from 'kysely';
 import { AsyncResource } from 'node:async_hooks';
 import { insertEffect } from './insert-effect.ts';
 import { insertUnlimited } from './insert-effects.ts';
-import { neighboursOf } from './neighbours.ts';
+import { toldIds } from './neighbours.ts';
 import type { NewEffect } from './new-effect.ts';
 
 /** Statements of one pool under way at once: a second, so that who meets one other caller waits for nobody. */
@@ -86,18 +86,13 @@ function enter(db: Kysely<DB>, line: Line): () => void {
 
 async function send(db: Kysely<DB>, line: Line, calls: readonly Call[]): Promise<void> {
   const effects = calls.map((call) => call.effect);
-  const neighbours = effects.every(isNow) ? neighboursOf(db) : [];
-  const toldIds = neighbours.flatMap(({ id }) => id ?? []);
+  const told = toldIds(db, effects);
   try {
     const ids =
       calls.length === 1
-        ? [await insertEffect(db, effects[0]!, toldIds)]
-        : await insertUnlimited(db, effects, toldIds);
-    for (const [index, call] of calls.entries()) {
-      const id = ids[index];
-      if (id !== undefined) for (const neighbour of neighbours) neighbour.onEnqueued(call.effect.repoId, id);
-      call.resolve(id);
-    }
+        ? [await insertEffect(db, effects[0]!, told)]
+        : await insertUnlimited(db, effects, told);
+    for (const [index, call] of calls.entries()) call.resolve(ids[index]);
   } catch (error) {
     const isRefused = isOfOne(error);
     for (const { context, effect, resolve, reject } of calls) {
@@ -108,11 +103,6 @@ async function send(db: Kysely<DB>, line: Line, calls: readonly Call[]): Promise
     // Getting no connection may have taken as long as it may: who waited meanwhile does not wait for others as well.
     while (!isRefused && line.waiting.length > 0) sendNext(db, line);
   }
-}
-
-/** Whether it waits for its turn from now on; of one with a time, only the database knows. */
-function isNow({ runAt, delayMs = 0 }: NewEffect): boolean {
-  return runAt === undefined && delayMs === 0;
 }
 
 /** connection_exception, insufficient_resources, operator intervention that ends the session, system_error, internal. */

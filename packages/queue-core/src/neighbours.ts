@@ -1,20 +1,22 @@
 import { isOurPool, type DB } from '@sluice/db';
 import type { Kysely } from 'kysely';
+import type { NewEffect } from './new-effect.ts';
 
-/** A dispatcher of this process: it hears of what is enqueued on its own pool in memory, as soon as that is committed. */
+/** A dispatcher of this process: it hears in memory of what is enqueued on its own pool, as soon as that is committed. */
 export interface Neighbour {
   /** What it is registered as now, if it is. */
   readonly id: string | undefined;
+  /** Effects of the repo wait that did not; none of them is older. */
   onEnqueued(repoId: string, effectId: bigint): void;
 }
 
 const neighbours = new WeakMap<object, Set<Neighbour>>();
 
 /**
- * Makes the dispatcher hear of single enqueues outside transactions on `db`, until what is returned is called. It needs
- * no notification of these then, which saves the server and this process a message each: in an idle system an effect
- * starts a tenth sooner. Where the answer to an enqueue is lost, the next sweep finds what it wrote. Nothing happens for a
- * pool that is not of `createDatabase`.
+ * Makes the dispatcher hear of what is enqueued outside transactions on `db`, until what is returned is called. It needs
+ * no notification then, which saves the server and this process a message each: in an idle system an effect starts a
+ * tenth sooner, and one that only polls is told as well. Where the answer to an enqueue is lost, the next sweep finds what
+ * it wrote. Nothing happens for a pool that is not of `createDatabase`.
  */
 export function hearInProcess(db: Kysely<DB>, neighbour: Neighbour): () => void {
   if (!isOurPool(db)) return () => undefined;
@@ -24,7 +26,41 @@ export function hearInProcess(db: Kysely<DB>, neighbour: Neighbour): () => void 
   return () => all.delete(neighbour);
 }
 
-/** Who hears in memory of what is enqueued on `db`. */
-export function neighboursOf(db: Kysely<DB>): Neighbour[] {
-  return [...(neighbours.get(db.getExecutor()) ?? [])];
+/** Registrations that need no notification of these effects: they hear of them by {@link herald}. */
+export function toldIds(db: Kysely<DB>, effects: readonly NewEffect[]): string[] {
+  const all = neighbours.get(db.getExecutor());
+  // Whether one with a time waits for its turn, only the database knows.
+  if (
+    all === undefined ||
+    !effects.every((effect) => effect.runAt === undefined && (effect.delayMs ?? 0) === 0)
+  )
+    return [];
+  return [...all].flatMap(({ id }) => id ?? []);
+}
+
+/** Reads what the effects are now, and returns what tells those who hear in memory which of them were enqueued. */
+export function herald(
+  db: Kysely<DB>,
+  effects: readonly NewEffect[],
+): (enqueued: readonly { effectId: bigint; status: string }[]) => void {
+  const all = neighbours.get(db.getExecutor());
+  if (all === undefined || all.size === 0) return () => undefined;
+  const now = Date.now();
+  const repoIds = effects.map(({ repoId, runAt, delayMs = 0 }) =>
+    delayMs > 0 || (runAt !== undefined && runAt.getTime() > now) ? undefined : repoId,
+  );
+  return (enqueued) => {
+    const oldest = new Map<string, bigint>();
+    for (const [index, { effectId, status }] of enqueued.entries()) {
+      const repoId = repoIds[index];
+      if (status === 'queued' && repoId !== undefined && !(effectId > oldest.get(repoId)!))
+        oldest.set(repoId, effectId);
+    }
+    for (const neighbour of all) {
+      // What goes wrong there is no fault of the enqueue, which is committed.
+      process.nextTick(() => {
+        for (const [repoId, effectId] of oldest) neighbour.onEnqueued(repoId, effectId);
+      });
+    }
+  };
 }
