@@ -107,7 +107,8 @@ async function silenceUntilTakenOver(one: Silenceable): Promise<void> {
         .execute();
       const { rows } = await sql`
         select from ${table('effect')} where effect_id = any(${held}::bigint[])
-           and (state = 'enqueued' or claimant = ${claimant}) limit 1`.execute(db);
+           and (state = 'enqueued' or claimant = ${claimant})
+        union all select from ${table('effect_claim')} where claimant = ${claimant} limit 1`.execute(db);
       return rows.length === 0;
     });
   } finally {

@@ -8,7 +8,7 @@ import { prepareBatch, readRoom, readWaiting } from './enqueue-facts.ts';
 import { insertEffects } from './insert-effects.ts';
 import { insertFinished } from './insert-finished.ts';
 import { insertJoined } from './insert-joined.ts';
-import { herald, toldIds } from './neighbours.ts';
+import { prepareTell, toldIds } from './neighbours.ts';
 import { checkNewEffect, type NewEffect } from './new-effect.ts';
 import { planEnqueue, type Candidate } from './plan-enqueue.ts';
 import { lockTurns } from './turn-lock.ts';
@@ -60,7 +60,7 @@ export async function enqueue(
   effects: readonly NewEffect[],
   options: Options,
 ): Promise<Enqueued[]> {
-  const tell = herald(db, effects);
+  const tell = prepareTell(db, effects);
   const enqueued = await enqueueUnheard(db, effects, options);
   tell(enqueued);
   return enqueued;

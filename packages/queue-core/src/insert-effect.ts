@@ -1,14 +1,14 @@
 import { CHANNELS, PREPARED, table, type DB } from '@sluice/db';
 import { sql, type CompiledQuery, type Kysely, type RawBuilder } from 'kysely';
 import { isToBeTold } from './is-to-be-told.ts';
-import type { NewEffect } from './new-effect.ts';
+import { isForNow, type NewEffect } from './new-effect.ts';
 import { nextEffectId } from './sequences.ts';
 import { filled, templateOf, type Template } from './template.ts';
 
 /**
  * Appends one effect and returns its id; `undefined`, having written nothing, if its dedup key is in force or its repo
  * limits what may wait. Most enqueues are of this kind and alone in their transaction, so it costs as little as a plain
- * insert does: one statement whose text is made once, and which carries the notification if somebody sleeps. (One after
+ * insert does: one statement whose text is made once, and which carries the notification if somebody sleeps who is none of `told`. (One after
  * it would cost a second commit.) Measured, prepared: 115 µs of the server's time, as for an insert into a bare table.
  */
 export async function insertEffect(
@@ -36,10 +36,9 @@ export function insertQuery(
   effect: NewEffect,
   told: readonly string[] = [],
 ): CompiledQuery<{ effect_id: string }> {
-  const isNow = effect.runAt === undefined && (effect.delayMs ?? 0) === 0;
   const shape: Shape = {
     isKeyed: effect.dedupKey !== undefined,
-    when: effect.runAt !== undefined ? 'at' : isNow ? 'now' : 'later',
+    when: effect.runAt !== undefined ? 'at' : isForNow(effect) ? 'now' : 'later',
   };
   const key = `${shape.isKeyed} ${shape.when}`;
   let template = templates.get(key);

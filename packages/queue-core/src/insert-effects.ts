@@ -19,7 +19,7 @@ type Options = { ids: readonly bigint[] } | { unlessLimited: 'batch' | 'effect' 
  * not written and `undefined` comes back.
  *
  * `pg_notify` makes a commit wait for every other that notifies (measured: a third of the rate of enqueues), so it is
- * called only when a dispatcher sleeps, at most once per repo, and never for effects that have to wait anyway.
+ * called only when a dispatcher sleeps that is none of `told`, at most once per repo, and never for effects that have to wait anyway.
  */
 export async function insertEffects(
   db: Kysely<DB>,

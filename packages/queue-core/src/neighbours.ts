@@ -1,6 +1,6 @@
 import { isOurPool, type DB } from '@sluice/db';
 import type { Kysely } from 'kysely';
-import type { NewEffect } from './new-effect.ts';
+import { isForNow, type NewEffect } from './new-effect.ts';
 
 /** A dispatcher of this process: it hears in memory of what is enqueued on its own pool, as soon as that is committed. */
 export interface Neighbour {
@@ -26,20 +26,15 @@ export function hearInProcess(db: Kysely<DB>, neighbour: Neighbour): () => void 
   return () => all.delete(neighbour);
 }
 
-/** Registrations that need no notification of these effects: they hear of them by {@link herald}. */
+/** Registrations that need no notification of these effects: they hear of them by {@link prepareTell}. */
 export function toldIds(db: Kysely<DB>, effects: readonly NewEffect[]): string[] {
   const all = neighbours.get(db.getExecutor());
-  // Whether one with a time waits for its turn, only the database knows.
-  if (
-    all === undefined ||
-    !effects.every((effect) => effect.runAt === undefined && (effect.delayMs ?? 0) === 0)
-  )
-    return [];
+  if (all === undefined || !effects.every(isForNow)) return [];
   return [...all].flatMap(({ id }) => id ?? []);
 }
 
 /** Reads what the effects are now, and returns what tells those who hear in memory which of them were enqueued. */
-export function herald(
+export function prepareTell(
   db: Kysely<DB>,
   effects: readonly NewEffect[],
 ): (enqueued: readonly { effectId: bigint; status: string }[]) => void {
@@ -53,8 +48,9 @@ export function herald(
     const oldest = new Map<string, bigint>();
     for (const [index, { effectId, status }] of enqueued.entries()) {
       const repoId = repoIds[index];
-      if (status === 'queued' && repoId !== undefined && !(effectId > oldest.get(repoId)!))
-        oldest.set(repoId, effectId);
+      if (status !== 'queued' || repoId === undefined) continue;
+      const known = oldest.get(repoId);
+      if (known === undefined || effectId < known) oldest.set(repoId, effectId);
     }
     for (const neighbour of all) {
       // What goes wrong there is no fault of the enqueue, which is committed.

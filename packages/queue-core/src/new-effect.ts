@@ -34,6 +34,11 @@ export interface NewEffect {
   pushId?: string;
 }
 
+/** Whether it waits for its turn as soon as it is enqueued; of one with a time that has passed, only the database knows. */
+export function isForNow({ runAt, delayMs = 0 }: NewEffect): boolean {
+  return runAt === undefined && delayMs === 0;
+}
+
 /** Refuses an effect that the queue could not keep as it is, naming the field. */
 export function checkNewEffect(effect: NewEffect, field: string): void {
   const { payload, name, delayMs, runAt } = effect;
